@@ -13,6 +13,9 @@ type Record struct {
 	Headers   []Header
 	Key       []byte
 	Value     []byte
+	// Oversize is 0, or the full length in bytes of a record over max_record:
+	// then Key and Value hold their first MiB only (see Cap).
+	Oversize int64
 }
 
 // Header is one header of a record.
