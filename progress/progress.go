@@ -1,0 +1,247 @@
+package progress
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/gscd-io/gscd/drift"
+	"github.com/gscd-io/gscd/snapshotter"
+)
+
+// FormatVersion is the version of the JSON that this program writes.
+const FormatVersion = 1
+
+// Key is the member of commitInfo that holds a Progress.
+const Key = "gscd"
+
+// AppID is the txn application id whose version is that of the last gscd commit.
+const AppID = "gscd"
+
+// ErrFormat is wrapped by errors about progress that this program can't read.
+var ErrFormat = errors.New("progress of another format")
+
+// Kind says what a commit was for.
+type Kind string
+
+// The kinds of commit. Create makes the table, Batch moves rows and offsets,
+// SealKind closes labels, Rollback takes an older progress, Maintenance changes
+// settings, savepoints or files only.
+const (
+	Create      Kind = "create"
+	Batch       Kind = "batch"
+	SealKind    Kind = "seal"
+	Rollback    Kind = "rollback"
+	Maintenance Kind = "maintenance"
+)
+
+// Progress is the state of a table at one version.
+type Progress struct {
+	FormatVersion int  `json:"format_version"`
+	Kind          Kind `json:"kind"`
+	// Label names the one label whose changes the commit holds: the open one.
+	// A seal names the label that it opens.
+	Label string            `json:"label"`
+	State snapshotter.State `json:"state"`
+	// TopicIDs are Kafka's ids of the topics, to tell a recreated one; absent for recordings.
+	TopicIDs map[string]string `json:"topic_ids,omitempty"`
+	// ColumnsAtOpen are the table's columns when the open label opened.
+	ColumnsAtOpen []string `json:"columns_at_open,omitempty"`
+	// Held and Markers are the side files that belong to this version.
+	Held    []drift.File `json:"held,omitempty"`
+	Markers []MarkerFile `json:"markers,omitempty"`
+	// Group numbers the commits that wrote held files, ascending.
+	Group int64 `json:"group,omitempty"`
+	// Rows is the number of live rows.
+	Rows int64 `json:"rows"`
+	// Counts is of the open label, Totals of the table since its first offset.
+	Counts Counts `json:"counts"`
+	Totals Totals `json:"totals"`
+	// DeadLetters counts the dead letters of each label that has some, by its name.
+	DeadLetters map[string]int64 `json:"dead_letters,omitempty"`
+	// RolledBack lists the labels that no commit has named again.
+	RolledBack []RolledBack `json:"rolled_back,omitempty"`
+	// Deleted lists deleted savepoints, newest last; the oldest are dropped past 1,000.
+	Deleted []Deleted `json:"deleted,omitempty"`
+	// Incomplete says from which label on labels are incomplete, and why; a complete load ends it.
+	Incomplete *Incomplete `json:"incomplete,omitempty"`
+	// OwnerEpoch is raised by each ingester that takes the table.
+	OwnerEpoch int64 `json:"owner_epoch,omitempty"`
+	// LastSeal is the version of the newest seal, -1 before the first.
+	LastSeal int64 `json:"last_seal"`
+	// Late are the late changes of this commit alone, at most MaxLate.
+	Late []LateChange `json:"late,omitempty"`
+	// Seals is the evidence of the labels that this commit seals, oldest first.
+	Seals []Evidence `json:"seals,omitempty"`
+}
+
+// MaxLate bounds the late changes that a commit and a seal list; all are counted.
+const MaxLate = 10_000
+
+// MarkerFile is a file of delete markers: keys deleted in Label, and where.
+type MarkerFile struct {
+	Key   string            `json:"key"`
+	Label snapshotter.Label `json:"label"`
+	Count int64             `json:"count"`
+	Bytes int64             `json:"bytes"`
+}
+
+// Counts is what became of the records that count in one label. They count records.
+type Counts struct {
+	Inserts    int64 `json:"inserts"`
+	Updates    int64 `json:"updates"`
+	Deletes    int64 `json:"deletes"`
+	Truncates  int64 `json:"truncates,omitempty"`
+	Superseded int64 `json:"superseded,omitempty"`
+	Duplicates int64 `json:"duplicates,omitempty"`
+	Late       int64 `json:"late,omitempty"`
+	Drift      int64 `json:"drift,omitempty"`
+	Tombstones int64 `json:"tombstones,omitempty"`
+	Filtered   int64 `json:"filtered,omitempty"`
+	// Replaced counts event times that were missing or clamped.
+	Replaced int64 `json:"replaced_times,omitempty"`
+	NewLines int64 `json:"new_lines,omitempty"`
+	// SplitPairs counts key changes whose halves have different labels.
+	SplitPairs int64 `json:"split_pairs,omitempty"`
+	// Touched counts what changed a row: 0 makes a sealed label empty.
+	Touched int64 `json:"touched,omitempty"`
+}
+
+// Applied is the number of records that were applied.
+func (c Counts) Applied() int64 { return c.Inserts + c.Updates + c.Deletes + c.Truncates }
+
+// Totals counts records since the table's first offset. Applied, Superseded,
+// Duplicates, Tombstones, Filtered, DeadLetters and the records held now add up
+// to Taken; with Holes they equal the offsets taken.
+type Totals struct {
+	Taken       int64 `json:"taken"`
+	Applied     int64 `json:"applied"`
+	Superseded  int64 `json:"superseded"`
+	Duplicates  int64 `json:"duplicates"`
+	Tombstones  int64 `json:"tombstones"`
+	Filtered    int64 `json:"filtered"`
+	DeadLetters int64 `json:"dead_letters"`
+	Held        int64 `json:"held"`
+	Holes       int64 `json:"holes"`
+}
+
+// Missing is 0 where every record has its one fate.
+func (t Totals) Missing() int64 {
+	return t.Taken - t.Applied - t.Superseded - t.Duplicates - t.Tombstones - t.Filtered - t.DeadLetters - t.Held
+}
+
+// RolledBack is a label that was rolled back.
+type RolledBack struct {
+	Label snapshotter.Label `json:"label"`
+	// Version is its savepoint's, -1 where it was not sealed.
+	Version int64 `json:"version"`
+	// At is when, To the label that the table went back to. For good tells
+	// that the rollback kept the progress: no commit will name it again.
+	At      string            `json:"at"`
+	To      snapshotter.Label `json:"to"`
+	ForGood bool              `json:"for_good,omitempty"`
+}
+
+// Deleted is a savepoint that was deleted.
+type Deleted struct {
+	Label   snapshotter.Label `json:"label"`
+	Version int64             `json:"version"`
+	At      string            `json:"at"`
+}
+
+// Incomplete says since when, and why, days may lack rows.
+type Incomplete struct {
+	Since  snapshotter.Label `json:"since"`
+	Reason string            `json:"reason"`
+}
+
+// LateChange is one change that came after its label was sealed.
+type LateChange struct {
+	Topic     string            `json:"topic"`
+	Partition int32             `json:"partition"`
+	Offset    int64             `json:"offset"`
+	Key       string            `json:"key"`
+	Label     snapshotter.Label `json:"label"`
+	// Fate is folded, superseded or dead_letter.
+	Fate string `json:"fate"`
+}
+
+// Evidence is why a label was sealed, and what is in it.
+type Evidence struct {
+	Label snapshotter.Label `json:"label"`
+	Name  string            `json:"name"`
+	// SealedAt is the wall clock, Clock the reader's clock of the rule (they
+	// differ for recordings), both RFC 3339 UTC.
+	SealedAt   string              `json:"sealed_at"`
+	Clock      string              `json:"clock"`
+	Partitions []PartitionEvidence `json:"partitions"`
+	Lines      []snapshotter.Line  `json:"lines,omitempty"`
+	Counts     Counts              `json:"counts"`
+	Rows       int64               `json:"rows"`
+	Attributes []string            `json:"attributes,omitempty"`
+	// Reason explains the attribute incomplete.
+	Reason string `json:"reason,omitempty"`
+	// Digest is SHA-256 over the live files and deletion vectors, hex.
+	Digest string       `json:"digest"`
+	Late   []LateChange `json:"late,omitempty"`
+	// Forced tells that a person sealed it by hand.
+	Forced bool `json:"forced,omitempty"`
+}
+
+// PartitionEvidence is one partition's part of a seal.
+type PartitionEvidence struct {
+	Topic     string `json:"topic"`
+	Partition int32  `json:"partition"`
+	// Offset is where reading goes on: everything below has its fate.
+	Offset    int64            `json:"offset"`
+	Watermark int64            `json:"watermark"`
+	Rule      snapshotter.Rule `json:"rule"`
+	// EventTimeIsCommit tells that event times were commit times, not statement starts.
+	EventTimeIsCommit bool `json:"event_time_is_commit,omitempty"`
+	// NoPositions tells that the order of some changes was arrival.
+	NoPositions bool `json:"no_positions,omitempty"`
+}
+
+// Encode gives the JSON for commitInfo.
+func (p *Progress) Encode() (json.RawMessage, error) {
+	p.FormatVersion = FormatVersion
+	return json.Marshal(p)
+}
+
+// Decode reads the "gscd" member of a commitInfo object. It gives nil without
+// an error where there is none.
+func Decode(commitInfo json.RawMessage) (*Progress, error) {
+	var info struct {
+		GSCD json.RawMessage `json:"gscd"`
+	}
+	if err := json.Unmarshal(commitInfo, &info); err != nil {
+		return nil, fmt.Errorf("read commitInfo: %w", err)
+	}
+	if len(info.GSCD) == 0 || string(info.GSCD) == "null" {
+		return nil, nil
+	}
+	p := &Progress{LastSeal: -1}
+	if err := json.Unmarshal(info.GSCD, p); err != nil {
+		return nil, fmt.Errorf("read progress: %w", err)
+	}
+	if p.FormatVersion != FormatVersion {
+		return nil, fmt.Errorf("%w: version %d, this program writes %d", ErrFormat, p.FormatVersion, FormatVersion)
+	}
+	if err := p.State.Validate(); err != nil {
+		return nil, fmt.Errorf("read progress: %w", err)
+	}
+	return p, nil
+}
+
+// Clone copies a Progress so that the copy can be changed.
+func (p *Progress) Clone() *Progress {
+	raw, err := json.Marshal(p)
+	if err != nil {
+		panic("progress: " + err.Error()) // plain data
+	}
+	out := &Progress{}
+	if err := json.Unmarshal(raw, out); err != nil {
+		panic("progress: " + err.Error())
+	}
+	return out
+}
