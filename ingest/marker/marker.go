@@ -1,0 +1,229 @@
+// Package marker remembers where keys were deleted: for the open label and the
+// last two sealed ones, an older change or read that comes on another way must
+// not bring a deleted row back.
+//
+// Nouns: Set (the markers in memory, by label), file (the markers of one or
+// more commits, beside the log).
+//
+// Invariants:
+//
+//  1. A marker is written with the commit that deletes the row; a file is
+//     complete before a commit names it, and never changed after.
+//  2. A key that is live in the table has no marker that counts.
+//  3. Markers of a label are known while it is open and for the two sealed
+//     labels after it; then they are forgotten, in memory and in the progress.
+package marker
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/google/uuid"
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/gscd-io/gscd/delta/objstore"
+	"github.com/gscd-io/gscd/ingest/change"
+	"github.com/gscd-io/gscd/progress"
+	"github.com/gscd-io/gscd/snapshotter"
+)
+
+// Folder is where marker files lie below a table's root.
+const Folder = "_delta_log/_gscd/markers/"
+
+// KeptLabels is how many sealed labels before the open one keep their markers.
+const KeptLabels = 2
+
+// maxFiles is how many files a label may have before they are written as one.
+const maxFiles = 16
+
+// ErrCorrupt is wrapped by errors about marker files that can't be read.
+var ErrCorrupt = errors.New("marker file is corrupt")
+
+// Set is the markers that are known. Not safe for concurrent use.
+type Set struct {
+	labels map[snapshotter.Label]map[string]snapshotter.Meta
+}
+
+// NewSet makes an empty set.
+func NewSet() *Set { return &Set{labels: map[snapshotter.Label]map[string]snapshotter.Meta{}} }
+
+// Get gives where a key was deleted, if that is known while open is the open label.
+func (s *Set) Get(key string, open snapshotter.Label) (snapshotter.Meta, bool) {
+	for l := open; l >= open-KeptLabels; l-- {
+		if m, ok := s.labels[l][key]; ok {
+			return m, true
+		}
+	}
+	return snapshotter.Meta{}, false
+}
+
+// Put remembers a delete made in a label; an older marker of the key goes.
+func (s *Set) Put(key string, label snapshotter.Label, m snapshotter.Meta) {
+	s.Delete(key)
+	if s.labels[label] == nil {
+		s.labels[label] = map[string]snapshotter.Meta{}
+	}
+	s.labels[label][key] = m
+}
+
+// Delete forgets a key: it is live again.
+func (s *Set) Delete(key string) {
+	for _, keys := range s.labels {
+		delete(keys, key)
+	}
+}
+
+// Len is the number of markers.
+func (s *Set) Len() (n int) {
+	for _, keys := range s.labels {
+		n += len(keys)
+	}
+	return n
+}
+
+// Prune forgets the markers that no longer count under the open label, and
+// gives the files that still do. Files of labels from keepFrom on stay listed
+// even so, since an older savepoint's progress may share the list.
+func (s *Set) Prune(files []progress.MarkerFile, open snapshotter.Label) []progress.MarkerFile {
+	for l := range s.labels {
+		if l < open-KeptLabels {
+			delete(s.labels, l)
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(files), func(f progress.MarkerFile) bool { return f.Label < open-KeptLabels })
+}
+
+// Added is a marker of the batch that is being written.
+type Added struct {
+	Key  string
+	Meta snapshotter.Meta
+}
+
+// Write stores the markers of a commit in the open label and gives the list
+// of files for its progress. Where the label has many files, all its markers
+// become one file: all is the set as it was before the commit.
+func Write(ctx context.Context, store objstore.Store, files []progress.MarkerFile, label snapshotter.Label, added []Added, all *Set) ([]progress.MarkerFile, error) {
+	if len(added) == 0 {
+		return files, nil
+	}
+	of := func(f progress.MarkerFile) bool { return f.Label == label }
+	mine := 0
+	for _, f := range files {
+		if of(f) {
+			mine++
+		}
+	}
+	if mine >= maxFiles {
+		merged := make([]Added, 0, len(all.labels[label])+len(added))
+		fresh := make(map[string]bool, len(added))
+		for _, a := range added {
+			fresh[a.Key] = true
+		}
+		for k, m := range all.labels[label] {
+			if !fresh[k] {
+				merged = append(merged, Added{k, m})
+			}
+		}
+		slices.SortFunc(merged, func(a, b Added) int { return bytes.Compare([]byte(a.Key), []byte(b.Key)) })
+		added = append(merged, added...)
+		files = slices.DeleteFunc(slices.Clone(files), of)
+	}
+	data, err := encode(added)
+	if err != nil {
+		return nil, fmt.Errorf("encode delete markers: %w", err)
+	}
+	f := progress.MarkerFile{Key: Folder + uuid.NewString() + ".zst", Label: label, Count: int64(len(added)), Bytes: int64(len(data))}
+	if err := store.Put(ctx, f.Key, data); err != nil {
+		return nil, fmt.Errorf("write delete markers: %w", err)
+	}
+	return append(slices.Clone(files), f), nil
+}
+
+// Load reads the files of a progress into a new set. The error names the file.
+func Load(ctx context.Context, store objstore.Store, files []progress.MarkerFile) (*Set, error) {
+	s := NewSet()
+	for _, f := range files {
+		data, err := store.Get(ctx, f.Key)
+		if err != nil {
+			return nil, fmt.Errorf("read delete markers: %w", err)
+		}
+		added, err := decode(data, f.Count)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %s: %w", ErrCorrupt, f.Key, err)
+		}
+		for _, a := range added {
+			s.Put(a.Key, f.Label, a.Meta)
+		}
+	}
+	return s, nil
+}
+
+var magic = []byte("gscd markers 1\n")
+
+func encode(added []Added) ([]byte, error) {
+	z, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		return nil, err
+	}
+	b := slices.Clone(magic)
+	for _, a := range added {
+		b = binary.AppendUvarint(b, uint64(len(a.Key)))
+		b = append(b, a.Key...)
+		m := a.Meta
+		has := int64(0)
+		if m.HasPosition {
+			has = 1
+		}
+		for _, n := range [...]int64{int64(m.Partition), m.Offset, int64(m.Line), m.Position.File, m.Position.Pos, int64(m.Position.Row), has, int64(m.Rank), m.Time} {
+			b = binary.AppendVarint(b, n)
+		}
+	}
+	return z.EncodeAll(b, nil), nil
+}
+
+func decode(data []byte, count int64) ([]Added, error) {
+	z, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(4<<30))
+	if err != nil {
+		return nil, err
+	}
+	defer z.Close()
+	b, err := z.DecodeAll(data, nil)
+	if err != nil {
+		return nil, err
+	}
+	b, ok := bytes.CutPrefix(b, magic)
+	if !ok {
+		return nil, errors.New("does not begin as one")
+	}
+	var out []Added
+	for len(b) > 0 {
+		n, size := binary.Uvarint(b)
+		if size <= 0 || n > uint64(len(b)-size) {
+			return nil, io.ErrUnexpectedEOF
+		}
+		key := string(b[size : size+int(n)])
+		b = b[size+int(n):]
+		var v [9]int64
+		for i := range v {
+			x, size := binary.Varint(b)
+			if size <= 0 {
+				return nil, io.ErrUnexpectedEOF
+			}
+			v[i], b = x, b[size:]
+		}
+		out = append(out, Added{key, snapshotter.Meta{
+			Partition: int32(v[0]), Offset: v[1], Line: int32(v[2]),
+			Position:    change.Position{File: v[3], Pos: v[4], Row: int32(v[5])},
+			HasPosition: v[6] == 1, Rank: snapshotter.Rank(v[7]), Time: v[8],
+		}})
+	}
+	if int64(len(out)) != count {
+		return nil, fmt.Errorf("%d markers, the progress says %d", len(out), count)
+	}
+	return out, nil
+}
