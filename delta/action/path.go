@@ -1,0 +1,164 @@
+package action
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+)
+
+// What is wrong with a path of the log.
+var (
+	// ErrPathEscapes: the path leads out of the table's root.
+	ErrPathEscapes = errors.New("path leaves the table")
+	// ErrAbsolutePath: the path is an absolute one or a URI with a scheme. Such
+	// a file (a shallow clone has them) is outside of what a Store reaches.
+	ErrAbsolutePath = errors.New("path is absolute")
+	// ErrBadPath: the path can't be decoded.
+	ErrBadPath = errors.New("path is not URI-encoded")
+)
+
+// Key decodes the path of a file action, exactly once, to the key of its object
+// below the table's root. The error wraps one of the sentinels above and quotes
+// the path.
+func Key(encoded string) (string, error) {
+	if strings.HasPrefix(encoded, "/") || hasScheme(encoded) {
+		return "", fmt.Errorf("%w: %q", ErrAbsolutePath, encoded)
+	}
+	decoded, ok := unescape(encoded)
+	if !ok || strings.IndexByte(decoded, 0) >= 0 {
+		return "", fmt.Errorf("%w: %q", ErrBadPath, encoded)
+	}
+	for part := range strings.SplitSeq(decoded, "/") {
+		if part == ".." {
+			return "", fmt.Errorf("%w: %q", ErrPathEscapes, encoded)
+		}
+	}
+	if strings.HasPrefix(decoded, "/") { // %2Fetc
+		return "", fmt.Errorf("%w: %q", ErrAbsolutePath, encoded)
+	}
+	key := path.Clean(decoded)
+	if key == "." {
+		return "", fmt.Errorf("%w: %q names no file", ErrBadPath, encoded)
+	}
+	return key, nil
+}
+
+// hasScheme reports whether s begins with a URI scheme. "ts=2024-01-01 10:00/f"
+// does not: a scheme has no "=".
+func hasScheme(s string) bool {
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z':
+		case i > 0 && ('0' <= c && c <= '9' || c == '+' || c == '-' || c == '.'):
+		default:
+			return i > 0 && c == ':'
+		}
+	}
+	return false
+}
+
+func unescape(s string) (string, bool) {
+	if strings.IndexByte(s, '%') < 0 {
+		return s, true
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] != '%' {
+			b.WriteByte(s[i])
+			continue
+		}
+		if i+3 > len(s) {
+			return "", false
+		}
+		c, err := hex.DecodeString(s[i+1 : i+3])
+		if err != nil {
+			return "", false
+		}
+		b.Write(c)
+		i += 2
+	}
+	return b.String(), true
+}
+
+const upperHex = "0123456789ABCDEF"
+
+// EncodePath URI-encodes a key for the path of a file action. Letters, digits
+// and -._~/=!$&'()*+,;@ stand as they are, as Spark writes them; a ":" too,
+// but in the first part, where it could read as the end of a scheme.
+func EncodePath(key string) string {
+	var b strings.Builder
+	first := true
+	for i := 0; i < len(key); i++ {
+		c := key[i]
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9',
+			strings.IndexByte("-._~/=!$&'()*+,;@", c) >= 0, c == ':' && !first:
+			first = first && c != '/'
+			b.WriteByte(c)
+		default:
+			b.WriteByte('%')
+			b.WriteByte(upperHex[c>>4])
+			b.WriteByte(upperHex[c&15])
+		}
+	}
+	return b.String()
+}
+
+// Key gives the key of the object that holds the vector; ok is false for an
+// inline one, which has none. A vector of storage type "p" has an absolute path.
+func (d *DeletionVector) Key() (key string, ok bool, err error) {
+	switch d.StorageType {
+	case "i":
+		return "", false, nil
+	case "p":
+		key, err = Key(d.PathOrInlineDV)
+		return key, err == nil, err
+	case "u":
+		cut := len(d.PathOrInlineDV) - 20
+		if cut < 0 {
+			return "", false, fmt.Errorf("%w: deletion vector %q is shorter than a UUID", ErrBadPath, d.PathOrInlineDV)
+		}
+		id, valid := decodeUUID(d.PathOrInlineDV[cut:])
+		if !valid {
+			return "", false, fmt.Errorf("%w: deletion vector %q is no Z85 text", ErrBadPath, d.PathOrInlineDV)
+		}
+		name := "deletion_vector_" + id + ".bin"
+		if cut > 0 {
+			name = d.PathOrInlineDV[:cut] + "/" + name
+		}
+		// The prefix is not URI-encoded, but must not lead anywhere either.
+		for part := range strings.SplitSeq(name, "/") {
+			if part == ".." || part == "." || part == "" {
+				return "", false, fmt.Errorf("%w: deletion vector %q", ErrPathEscapes, d.PathOrInlineDV)
+			}
+		}
+		return name, true, nil
+	}
+	return "", false, fmt.Errorf("%w: deletion vector of storage type %q", ErrBadPath, d.StorageType)
+}
+
+const z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+
+// decodeUUID reads 20 Z85 characters as the text of a UUID.
+func decodeUUID(s string) (string, bool) {
+	var raw [16]byte
+	for i := range 4 {
+		var n uint64
+		for _, c := range []byte(s[5*i : 5*i+5]) {
+			digit := strings.IndexByte(z85, c)
+			if digit < 0 {
+				return "", false
+			}
+			n = n*85 + uint64(digit)
+		}
+		if n > 1<<32-1 {
+			return "", false
+		}
+		binary.BigEndian.PutUint32(raw[4*i:], uint32(n))
+	}
+	h := hex.EncodeToString(raw[:])
+	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:], true
+}
