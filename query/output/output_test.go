@@ -373,7 +373,7 @@ func TestTableCutsToTheTerminal(t *testing.T) {
 			t.Fatalf("line %d has an escape: %q", i, line)
 		}
 	}
-	if !strings.Contains(lines[22], "…") || !strings.Contains(lines[22], `東京\u001b[31m`) {
+	if !strings.Contains(lines[22], "…") || !strings.Contains(lines[22], `東京\u001b[3…`) {
 		t.Errorf("line 22: %s", lines[22])
 	}
 	if got := lines[len(lines)-1]; !strings.HasPrefix(got, "└") {
