@@ -207,7 +207,7 @@ func compareCells(a cell, op string, b cell) truth {
 	return truthOf(order >= 0)
 }
 
-var texts = []string{"", "a", "ab", "abc", "b", "A", "ß", "日本", "a%", "a_b", `a\`, "\U0001F600x", strings.Repeat("q", 40), strings.Repeat("q", 32), strings.Repeat("q", 31) + "z"}
+var texts = []string{strings.Repeat("q", 40), strings.Repeat("q", 32), strings.Repeat("q", 40), "", "a", "ab", "abc", "b", "A", "ß", "日本", "a%", "a_b", `a\`, "\U0001F600x", strings.Repeat("q", 40), strings.Repeat("q", 32), strings.Repeat("q", 31) + "z"}
 
 var doubles = []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, math.Copysign(0, -1), 1, 1.5, -2, 0.1}
 
