@@ -1,0 +1,168 @@
+package parquet
+
+import (
+	"encoding/binary"
+)
+
+// The DELTA encodings, which other writers use. All of them check what they
+// are about to build before they build it.
+
+// decodeDelta reads DELTA_BINARY_PACKED: exactly n values, wrapping around at
+// the width of the type. It returns the bytes behind them.
+func decodeDelta(dst []int64, src []byte, n int, is32 bool) ([]int64, []byte, error) {
+	r := deltaReader{src: src}
+	blockSize, miniBlocks, total := r.uvarint(), r.uvarint(), r.uvarint()
+	value := r.varint()
+	if r.bad || total != uint64(n) || blockSize == 0 || blockSize > 1<<20 || blockSize%128 != 0 ||
+		miniBlocks == 0 || miniBlocks > blockSize || blockSize%miniBlocks != 0 || blockSize/miniBlocks%32 != 0 {
+		return nil, nil, corrupt("delta header of %d values, want %d", total, n)
+	}
+	perMini := int(blockSize / miniBlocks)
+	dst = dst[:0]
+	if n > 0 {
+		dst = append(dst, wrap(value, is32))
+	}
+	for len(dst) < n {
+		minDelta := r.varint()
+		widths := r.take(int(miniBlocks))
+		if r.bad {
+			return nil, nil, corrupt("a delta block is cut off")
+		}
+		for _, w := range widths {
+			if len(dst) == n {
+				break
+			}
+			if w > 64 {
+				return nil, nil, corrupt("deltas of %d bits", w)
+			}
+			packed := r.src
+			// The last miniblock may come without its padding.
+			r.src = r.src[min(perMini*int(w)/8, len(r.src)):]
+			count := min(perMini, n-len(dst))
+			if len(packed)*8 < count*int(w) {
+				return nil, nil, corrupt("deltas are cut off")
+			}
+			for i := range count {
+				value += minDelta + int64(bitsAt(packed, uint(i)*uint(w), uint(w)))
+				dst = append(dst, wrap(value, is32))
+			}
+		}
+	}
+	return dst, r.src, nil
+}
+
+func wrap(v int64, is32 bool) int64 {
+	if is32 {
+		return int64(int32(v))
+	}
+	return v
+}
+
+// bitsAt reads width bits (0..64) at a bit offset; b must hold them.
+func bitsAt(b []byte, at, width uint) uint64 {
+	if width == 0 {
+		return 0
+	}
+	first, shift := at>>3, at&7
+	var word uint64
+	if int(first)+8 <= len(b) {
+		word = binary.LittleEndian.Uint64(b[first:])
+	} else {
+		for k, x := range b[first:] {
+			word |= uint64(x) << (8 * k)
+		}
+	}
+	word >>= shift
+	if shift+width > 64 {
+		word |= uint64(b[first+8]) << (64 - shift)
+	}
+	if width < 64 {
+		word &= 1<<width - 1
+	}
+	return word
+}
+
+type deltaReader struct {
+	src []byte
+	bad bool
+}
+
+func (r *deltaReader) uvarint() uint64 {
+	v, n := binary.Uvarint(r.src)
+	if n <= 0 {
+		r.bad = true
+		return 0
+	}
+	r.src = r.src[n:]
+	return v
+}
+
+func (r *deltaReader) varint() int64 {
+	v, n := binary.Varint(r.src)
+	if n <= 0 {
+		r.bad = true
+		return 0
+	}
+	r.src = r.src[n:]
+	return v
+}
+
+func (r *deltaReader) take(n int) []byte {
+	if n > len(r.src) {
+		r.bad = true
+		return nil
+	}
+	b := r.src[:n]
+	r.src = r.src[n:]
+	return b
+}
+
+// decodeDeltaLength reads DELTA_LENGTH_BYTE_ARRAY. The strings share src.
+func decodeDeltaLength(dst []string, src []byte, n int) ([]string, error) {
+	lengths, rest, err := decodeDelta(nil, src, n, true)
+	if err != nil {
+		return nil, err
+	}
+	dst = dst[:0]
+	for _, l := range lengths {
+		if l < 0 || l > int64(len(rest)) {
+			return nil, corrupt("a string of %d bytes in %d", l, len(rest))
+		}
+		dst = append(dst, view(rest[:l]))
+		rest = rest[l:]
+	}
+	return dst, nil
+}
+
+// decodeDeltaStrings reads DELTA_BYTE_ARRAY. The strings are in memory of
+// their own; all together may not be larger than the largest page.
+func decodeDeltaStrings(dst []string, src []byte, n int) ([]string, error) {
+	prefixes, rest, err := decodeDelta(nil, src, n, true)
+	if err != nil {
+		return nil, err
+	}
+	suffixes, err := decodeDeltaLength(nil, rest, n)
+	if err != nil {
+		return nil, err
+	}
+	total, last := int64(0), int64(0)
+	for i, p := range prefixes {
+		if p < 0 || p > last {
+			return nil, corrupt("a prefix of %d bytes of a string of %d", p, last)
+		}
+		last = p + int64(len(suffixes[i]))
+		if total += last; total > maxPageBytes {
+			return nil, corrupt("a page of more than %d bytes of strings", int64(maxPageBytes))
+		}
+	}
+	buf := make([]byte, 0, total)
+	dst = dst[:0]
+	from := 0
+	for i, p := range prefixes {
+		at := len(buf)
+		buf = append(append(buf, buf[from:from+int(p)]...), suffixes[i]...)
+		dst = append(dst, view(buf[at:]))
+		from = at
+	}
+	return dst, nil
+}

@@ -1,0 +1,158 @@
+package parquet
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+
+	"github.com/parquet-go/parquet-go/encoding/thrift"
+	"github.com/parquet-go/parquet-go/format"
+)
+
+// createdBy follows the form that parquet-mr parses: readers built on it
+// ignore the statistics of strings where they can't.
+const createdBy = "gscd version 1.0.0 (build gscd)"
+
+// fileWriter puts the chunks of column writers together into a file.
+type fileWriter struct {
+	buf           []byte
+	meta          format.FileMetaData
+	columnIndexes [][]format.ColumnIndex // a row group, a column; no pages where there is none
+	offsetIndexes [][]format.OffsetIndex
+}
+
+func newFileWriter(elements []format.SchemaElement, keyValue map[string]string) *fileWriter {
+	f := &fileWriter{buf: append(make([]byte, 0, 4<<10), magic...)}
+	f.meta = format.FileMetaData{Version: 1, Schema: elements, CreatedBy: createdBy, RowGroups: []format.RowGroup{}}
+	for _, k := range slices.Sorted(maps.Keys(keyValue)) {
+		f.meta.KeyValueMetadata = append(f.meta.KeyValueMetadata, format.KeyValue{Key: k, Value: keyValue[k]})
+	}
+	return f
+}
+
+// addRowGroup ends the writers' chunks and writes them out.
+func (f *fileWriter) addRowGroup(columns []*columnWriter, rows int) {
+	g := format.RowGroup{NumRows: int64(rows), FileOffset: int64(len(f.buf)), Ordinal: int16(len(f.meta.RowGroups))}
+	dictionaries := make([][]byte, len(columns))
+	size := len(f.buf) + 512 + 256*len(columns) // what follows is the metadata
+	for i, w := range columns {
+		dictionaries[i] = w.finishChunk()
+		size += len(dictionaries[i]) + len(w.out)
+	}
+	f.buf = slices.Grow(f.buf, size-len(f.buf))
+	columnIndexes := make([]format.ColumnIndex, len(columns))
+	offsetIndexes := make([]format.OffsetIndex, len(columns))
+	for i, w := range columns {
+		start := int64(len(f.buf))
+		f.buf = append(f.buf, dictionaries[i]...)
+		first := int64(len(f.buf))
+		f.buf = append(f.buf, w.out...)
+		m := w.metadata(first)
+		if len(dictionaries[i]) > 0 {
+			m.DictionaryPageOffset = start
+		}
+		m.TotalCompressedSize = int64(len(f.buf)) - start
+		g.Columns = append(g.Columns, format.ColumnChunk{FileOffset: start, MetaData: m})
+		g.TotalByteSize += m.TotalUncompressedSize
+		g.TotalCompressedSize += m.TotalCompressedSize
+		columnIndexes[i], offsetIndexes[i] = w.indexes(first)
+	}
+	f.meta.NumRows += g.NumRows
+	f.meta.RowGroups = append(f.meta.RowGroups, g)
+	f.columnIndexes = append(f.columnIndexes, columnIndexes)
+	f.offsetIndexes = append(f.offsetIndexes, offsetIndexes)
+}
+
+// metadata describes the chunk whose data pages begin at an offset of the file.
+func (w *columnWriter) metadata(first int64) format.ColumnMetaData {
+	m := format.ColumnMetaData{
+		Type: w.physical, Codec: w.codec.format(), PathInSchema: w.path, NumValues: w.values,
+		DataPageOffset: first, TotalUncompressedSize: w.full,
+		Encoding:   []format.Encoding{format.Plain, format.RLE},
+		Statistics: format.Statistics{NullCount: w.chunkNulls},
+	}
+	byIndex := 0
+	for _, p := range w.pages {
+		if p.byIndex {
+			byIndex++
+		}
+	}
+	if byIndex > 0 {
+		m.Encoding = append(m.Encoding, format.RLEDictionary)
+		m.EncodingStats = append(m.EncodingStats,
+			format.PageEncodingStats{PageType: format.DictionaryPage, Encoding: format.Plain, Count: 1},
+			format.PageEncodingStats{PageType: format.DataPage, Encoding: format.RLEDictionary, Count: int32(byIndex)})
+	}
+	if n := len(w.pages) - byIndex; n > 0 {
+		m.EncodingStats = append(m.EncodingStats, format.PageEncodingStats{PageType: format.DataPage, Encoding: format.Plain, Count: int32(n)})
+	}
+	if low, high, ok := w.chunkBounds.encode(w.typ, w.physical, w.width); ok {
+		m.Statistics.MinValue, m.Statistics.MaxValue = low, high
+	}
+	return m
+}
+
+// indexes gives the page index. The column index is left out (no pages) where
+// the bounds of any page are not known: a reader believes what stands in it.
+func (w *columnWriter) indexes(first int64) (c format.ColumnIndex, o format.OffsetIndex) {
+	complete := w.wantBounds
+	for _, p := range w.pages {
+		o.PageLocations = append(o.PageLocations, format.PageLocation{
+			Offset: first + int64(p.offset), CompressedPageSize: int32(p.size), FirstRowIndex: p.firstRow,
+		})
+		complete = complete && (p.bounds || p.allNull)
+	}
+	if !complete {
+		return c, o
+	}
+	for _, p := range w.pages {
+		c.NullPages = append(c.NullPages, p.allNull)
+		c.MinValues = append(c.MinValues, p.low)
+		c.MaxValues = append(c.MaxValues, p.high)
+		c.NullCounts = append(c.NullCounts, p.nulls)
+	}
+	return c, o
+}
+
+// finish writes the indexes and the footer. The bytes are the caller's.
+func (f *fileWriter) finish() []byte {
+	for g := range f.columnIndexes {
+		for i := range f.columnIndexes[g] {
+			if x := &f.columnIndexes[g][i]; len(x.NullPages) > 0 {
+				chunk := &f.meta.RowGroups[g].Columns[i]
+				chunk.ColumnIndexOffset = int64(len(f.buf))
+				f.buf = appendThrift(f.buf, x)
+				chunk.ColumnIndexLength = int32(int64(len(f.buf)) - chunk.ColumnIndexOffset)
+			}
+		}
+	}
+	for g := range f.offsetIndexes {
+		for i := range f.offsetIndexes[g] {
+			if x := &f.offsetIndexes[g][i]; len(x.PageLocations) > 0 {
+				chunk := &f.meta.RowGroups[g].Columns[i]
+				chunk.OffsetIndexOffset = int64(len(f.buf))
+				f.buf = appendThrift(f.buf, x)
+				chunk.OffsetIndexLength = int32(int64(len(f.buf)) - chunk.OffsetIndexOffset)
+			}
+		}
+	}
+	for _, e := range f.meta.Schema {
+		if e.Type.Valid {
+			f.meta.ColumnOrders = append(f.meta.ColumnOrders, format.ColumnOrder{Value: &format.TypeDefinedOrder{}})
+		}
+	}
+	at := len(f.buf)
+	f.buf = appendThrift(f.buf, &f.meta)
+	n := uint32(len(f.buf) - at)
+	return append(append(f.buf, byte(n), byte(n>>8), byte(n>>16), byte(n>>24)), magic...)
+}
+
+// appendThrift appends a struct of the format in the compact protocol.
+func appendThrift(dst []byte, v any) []byte {
+	var protocol thrift.CompactProtocol
+	buf := bytes.NewBuffer(dst)
+	if err := thrift.NewEncoder(protocol.NewWriter(buf)).Encode(v); err != nil {
+		panic("parquet: " + err.Error()) // a buffer takes all, and the types are the format's own
+	}
+	return buf.Bytes()
+}

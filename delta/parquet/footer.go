@@ -1,0 +1,116 @@
+package parquet
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/parquet-go/parquet-go/format"
+)
+
+const magic = "PAR1"
+
+// readFooter reads and checks the metadata at the end of a file: every offset
+// and count in what it returns lies within the file.
+func readFooter(r io.ReaderAt, size int64) (*format.FileMetaData, *node, error) {
+	if size < 12 {
+		return nil, nil, corrupt("%d bytes are too few", size)
+	}
+	// One read gets most footers whole.
+	tail := make([]byte, min(size, 64<<10))
+	if err := readFull(r, tail, size-int64(len(tail))); err != nil {
+		return nil, nil, fmt.Errorf("read the footer: %w", err)
+	}
+	end := tail[len(tail)-8:]
+	if string(end[4:]) == "PARE" {
+		return nil, nil, fmt.Errorf("%w: its footer is encrypted", ErrUnsupported)
+	}
+	if string(end[4:]) != magic {
+		return nil, nil, corrupt("it does not end in %s", magic)
+	}
+	length := int64(binary.LittleEndian.Uint32(end))
+	if length > size-12 {
+		return nil, nil, corrupt("a footer of %d bytes in a file of %d", length, size)
+	}
+	if length+8 > int64(len(tail)) {
+		tail = make([]byte, length+8)
+		if err := readFull(r, tail, size-length-8); err != nil {
+			return nil, nil, fmt.Errorf("read the footer: %w", err)
+		}
+	}
+	meta := new(format.FileMetaData)
+	if _, err := decodeThrift(tail[int64(len(tail))-8-length:len(tail)-8], meta); err != nil {
+		return nil, nil, err
+	}
+	root, leaves, err := buildTree(meta.Schema)
+	if err != nil {
+		return nil, nil, err
+	}
+	return meta, root, checkFooter(meta, leaves, size)
+}
+
+func checkFooter(meta *format.FileMetaData, leaves []*node, size int64) error {
+	var rows int64
+	for i := range meta.RowGroups {
+		g := &meta.RowGroups[i]
+		if g.NumRows < 0 || rows+g.NumRows < rows {
+			return corrupt("row group %d of %d rows", i, g.NumRows)
+		}
+		rows += g.NumRows
+		if len(g.Columns) != len(leaves) {
+			return corrupt("row group %d has %d columns, the schema %d", i, len(g.Columns), len(leaves))
+		}
+		for c, leaf := range leaves {
+			chunk := &g.Columns[c]
+			if chunk.FilePath != "" {
+				return fmt.Errorf("%w: column %q lies in another file", ErrUnsupported, leaf.name)
+			}
+			if err := checkChunk(&chunk.MetaData, leaf, g.NumRows, size); err != nil {
+				return fmt.Errorf("row group %d column %q: %w", i, leaf.name, err)
+			}
+			if o, n := chunk.OffsetIndexOffset, int64(chunk.OffsetIndexLength); o < 0 || n < 0 || o > size-n {
+				return corrupt("offset index of row group %d column %q lies outside", i, leaf.name)
+			}
+		}
+	}
+	if rows != meta.NumRows {
+		return corrupt("%d rows in all, %d in its row groups", meta.NumRows, rows)
+	}
+	return nil
+}
+
+func checkChunk(m *format.ColumnMetaData, leaf *node, rows, size int64) error {
+	if m.Type != leaf.physical {
+		return corrupt("data is %s, the schema says %s", m.Type, leaf.physical)
+	}
+	if m.NumValues < rows && leaf.maxRep == 0 || m.NumValues < 0 || leaf.maxRep == 0 && m.NumValues != rows {
+		return corrupt("%d values in %d rows", m.NumValues, rows)
+	}
+	start, length := chunkRange(m)
+	if start < 0 || length < 0 || start > size-length {
+		return corrupt("%d bytes at %d in a file of %d", length, start, size)
+	}
+	return nil
+}
+
+// chunkRange gives where a column chunk lies. Old writers gave a dictionary
+// offset of 0 or one behind the data for "none".
+func chunkRange(m *format.ColumnMetaData) (start, length int64) {
+	start = m.DataPageOffset
+	if d := m.DictionaryPageOffset; d > 0 && d < start {
+		start = d
+	}
+	return start, m.TotalCompressedSize
+}
+
+func readFull(r io.ReaderAt, p []byte, offset int64) error {
+	n, err := r.ReadAt(p, offset)
+	if n == len(p) {
+		return nil
+	}
+	if err == nil || errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	return err
+}

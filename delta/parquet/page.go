@@ -1,0 +1,464 @@
+package parquet
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"math"
+	"math/bits"
+	"slices"
+	"unsafe"
+
+	"github.com/parquet-go/parquet-go/format"
+)
+
+const (
+	// maxPageValues and maxPageBytes bound one page. Writers stay far below:
+	// 20,000 rows or a few MB are usual.
+	maxPageValues = 1 << 25
+	maxPageBytes  = 1 << 30
+	// A page may decompress to so many bytes per byte, and to freeBytes in
+	// any case: a highly regular page is small and honest.
+	maxRatio  = 1 << 12
+	freeBytes = 64 << 20
+)
+
+// values holds what the pages of a column are made of, without the NULLs.
+// Exactly one of the slices is used.
+type values struct {
+	// ints: INT32 and INT64 as they are, BOOLEAN as 0 and 1, the bits of FLOAT
+	// and DOUBLE, INT96 as microseconds since the epoch.
+	ints []int64
+	// strs: BYTE_ARRAY and FIXED_LEN_BYTE_ARRAY, in memory that is not used again.
+	strs []string
+}
+
+// page is one decoded data page.
+type page struct {
+	n        int     // values, NULLs included
+	present  int     // values that are not NULL
+	rep, def []uint8 // n levels each; nil where the column has none
+	byIndex  bool    // ids into the chunk's dictionary instead of values
+	ids      []int32
+	values
+}
+
+// chunkReader walks the pages of one column chunk. Its page is valid until the
+// next call of next; the strings in it stay.
+type chunkReader struct {
+	leaf   *node
+	codec  format.CompressionCodec
+	data   []byte // from the first byte of the chunk, or of one of its pages
+	left   int64  // values that are still to come
+	dict   values
+	hasDic bool
+
+	header   format.PageHeader
+	body     []byte // compressed
+	scratch  []byte
+	levels   []uint8
+	page     page
+	intsBuf  []int64
+	strsBuf  []string
+	dictSize int
+}
+
+func newChunkReader(leaf *node, m *format.ColumnMetaData, data []byte) *chunkReader {
+	return &chunkReader{leaf: leaf, codec: m.Codec, data: data, left: m.NumValues}
+}
+
+// next reads the header of the next data page, and a dictionary before it.
+// It returns false after the last one.
+func (c *chunkReader) next() (bool, error) {
+	for c.left > 0 {
+		if err := c.readHeader(); err != nil {
+			return false, err
+		}
+		switch c.header.Type {
+		case format.DictionaryPage:
+			if err := c.readDictionary(); err != nil {
+				return false, err
+			}
+			continue
+		case format.DataPage:
+			if !c.header.DataPageHeader.Valid {
+				return false, corrupt("a data page without its header")
+			}
+			c.page.n = int(c.header.DataPageHeader.V.NumValues)
+		case format.DataPageV2:
+			if !c.header.DataPageHeaderV2.Valid {
+				return false, corrupt("a data page without its header")
+			}
+			c.page.n = int(c.header.DataPageHeaderV2.V.NumValues)
+		default:
+			continue // index pages and what later versions add
+		}
+		if n := c.page.n; n < 0 || int64(n) > c.left || n > maxPageValues {
+			return false, corrupt("a page of %d values where %d are left", n, c.left)
+		}
+		c.left -= int64(c.page.n)
+		return true, nil
+	}
+	return false, nil
+}
+
+// readHeader reads a page's header and takes its body off the data.
+func (c *chunkReader) readHeader() error {
+	c.header = format.PageHeader{}
+	n, err := decodeThrift(c.data, &c.header)
+	if err != nil {
+		return err
+	}
+	size, full := int64(c.header.CompressedPageSize), int64(c.header.UncompressedPageSize)
+	if size < 0 || size > int64(len(c.data)-n) {
+		return corrupt("a page of %d bytes where %d are left", size, len(c.data)-n)
+	}
+	if full < 0 || full > maxPageBytes || full > max(freeBytes, size*maxRatio) {
+		return corrupt("a page of %d bytes that decompresses to %d", size, full)
+	}
+	c.body = c.data[n : n+int(size)]
+	c.data = c.data[n+int(size):]
+	if c.header.CRC != 0 && crc32.ChecksumIEEE(c.body) != uint32(c.header.CRC) {
+		return corrupt("a page's checksum differs")
+	}
+	return nil
+}
+
+// decompressed gives the page's bytes. Strings point into them, so pages of
+// strings get memory of their own.
+func (c *chunkReader) decompressed(src []byte, size int, owned bool) ([]byte, error) {
+	if c.codec == format.Uncompressed {
+		if len(src) != size {
+			return nil, corrupt("an uncompressed page of %d bytes holds %d", size, len(src))
+		}
+		return src, nil
+	}
+	var dst []byte
+	if owned {
+		dst = make([]byte, size)
+	} else {
+		c.scratch = slices.Grow(c.scratch[:0], size)[:size]
+		dst = c.scratch
+	}
+	return dst, decompress(c.codec, dst, src)
+}
+
+func (c *chunkReader) isStrings() bool { return c.leaf.physical >= format.ByteArray }
+
+func (c *chunkReader) readDictionary() error {
+	h := c.header.DictionaryPageHeader
+	if !h.Valid || h.V.NumValues < 0 || h.V.NumValues > maxPageValues || c.hasDic {
+		return corrupt("a dictionary page that is none")
+	}
+	if h.V.Encoding != format.Plain && h.V.Encoding != format.PlainDictionary {
+		return corrupt("a dictionary encoded as %s", h.V.Encoding)
+	}
+	body, err := c.decompressed(c.body, int(c.header.UncompressedPageSize), c.isStrings())
+	if err != nil {
+		return err
+	}
+	c.hasDic, c.dictSize = true, int(h.V.NumValues)
+	return c.decodePlain(&c.dict, body, c.dictSize)
+}
+
+// decode decodes the body of the page that next found.
+func (c *chunkReader) decode() error {
+	var encoding format.Encoding
+	var body []byte
+	var err error
+	if c.header.Type == format.DataPage {
+		encoding = c.header.DataPageHeader.V.Encoding
+		body, err = c.levelsV1(encoding)
+	} else {
+		encoding = c.header.DataPageHeaderV2.V.Encoding
+		body, err = c.levelsV2(encoding)
+	}
+	if err != nil {
+		return err
+	}
+	p := &c.page
+	p.present = p.n
+	if p.def != nil {
+		p.present = count(p.def, c.leaf.maxDef)
+	}
+	p.byIndex = false
+	if encoding == format.PlainDictionary || encoding == format.RLEDictionary {
+		return c.decodeIndexes(body)
+	}
+	p.ints, p.strs = c.intsBuf, c.strsBuf
+	err = c.decodeValues(&p.values, body, p.present, encoding)
+	c.intsBuf, c.strsBuf = p.ints, p.strs
+	return err
+}
+
+func count(levels []uint8, want uint8) int {
+	n := 0
+	for _, l := range levels {
+		if l == want {
+			n++
+		}
+	}
+	return n
+}
+
+// ownsBody tells whether values of an encoding point into the page's bytes.
+func (c *chunkReader) ownsBody(encoding format.Encoding) bool {
+	return c.isStrings() && encoding != format.PlainDictionary && encoding != format.RLEDictionary && encoding != format.DeltaByteArray
+}
+
+func (c *chunkReader) levelsV1(encoding format.Encoding) ([]byte, error) {
+	h := &c.header.DataPageHeader.V
+	body, err := c.decompressed(c.body, int(c.header.UncompressedPageSize), c.ownsBody(encoding))
+	if err != nil {
+		return nil, err
+	}
+	c.startLevels()
+	take := func(maxLevel uint8, encoding format.Encoding) ([]uint8, error) {
+		if maxLevel == 0 {
+			return nil, nil
+		}
+		if encoding != format.RLE {
+			return nil, corrupt("levels encoded as %s", encoding)
+		}
+		if len(body) < 4 {
+			return nil, corrupt("levels are cut off")
+		}
+		size := int64(binary.LittleEndian.Uint32(body))
+		if size > int64(len(body)-4) {
+			return nil, corrupt("levels of %d bytes in %d", size, len(body)-4)
+		}
+		src := body[4 : 4+size]
+		body = body[4+size:]
+		return c.decodeLevels(src, maxLevel)
+	}
+	if c.page.rep, err = take(c.leaf.maxRep, h.RepetitionLevelEncoding); err != nil {
+		return nil, err
+	}
+	c.page.def, err = take(c.leaf.maxDef, h.DefinitionLevelEncoding)
+	return body, err
+}
+
+func (c *chunkReader) levelsV2(encoding format.Encoding) ([]byte, error) {
+	h := &c.header.DataPageHeaderV2.V
+	rep, def := int64(h.RepetitionLevelsByteLength), int64(h.DefinitionLevelsByteLength)
+	if rep < 0 || def < 0 || rep+def > int64(len(c.body)) {
+		return nil, corrupt("levels of %d bytes in %d", rep+def, len(c.body))
+	}
+	c.startLevels()
+	c.page.rep, c.page.def = nil, nil
+	var err error
+	if c.leaf.maxRep > 0 {
+		if c.page.rep, err = c.decodeLevels(c.body[:rep], c.leaf.maxRep); err != nil {
+			return nil, err
+		}
+	}
+	if c.leaf.maxDef > 0 {
+		if c.page.def, err = c.decodeLevels(c.body[rep:rep+def], c.leaf.maxDef); err != nil {
+			return nil, err
+		}
+	}
+	body, size := c.body[rep+def:], int(int64(c.header.UncompressedPageSize)-rep-def)
+	if size < 0 {
+		return nil, corrupt("levels of %d bytes in a page of %d", rep+def, c.header.UncompressedPageSize)
+	}
+	if h.IsCompressed.Valid && !h.IsCompressed.V || len(body) == 0 {
+		return body, nil
+	}
+	return c.decompressed(body, size, c.ownsBody(encoding))
+}
+
+func (c *chunkReader) startLevels() {
+	c.levels = slices.Grow(c.levels[:0], 2*c.page.n)
+}
+
+func (c *chunkReader) decodeLevels(src []byte, maxLevel uint8) ([]uint8, error) {
+	at := len(c.levels)
+	c.levels = c.levels[:at+c.page.n]
+	levels := c.levels[at:]
+	if err := decodeHybrid(levels, src, uint(bits.Len8(maxLevel))); err != nil {
+		return nil, err
+	}
+	for _, l := range levels {
+		if l > maxLevel {
+			return nil, corrupt("level %d of %d", l, maxLevel)
+		}
+	}
+	return levels, nil
+}
+
+func (c *chunkReader) decodeIndexes(body []byte) error {
+	p := &c.page
+	if !c.hasDic {
+		return corrupt("indexes without a dictionary")
+	}
+	p.byIndex = true
+	p.ids = slices.Grow(p.ids[:0], p.present)[:p.present]
+	if p.present == 0 {
+		return nil
+	}
+	if len(body) == 0 || body[0] > 32 {
+		return corrupt("indexes without their width")
+	}
+	if err := decodeHybrid(p.ids, body[1:], uint(body[0])); err != nil {
+		return err
+	}
+	for _, id := range p.ids {
+		if uint32(id) >= uint32(c.dictSize) {
+			return corrupt("index %d into a dictionary of %d", id, c.dictSize)
+		}
+	}
+	return nil
+}
+
+func (c *chunkReader) decodeValues(v *values, body []byte, n int, encoding format.Encoding) (err error) {
+	physical := c.leaf.physical
+	switch {
+	case encoding == format.Plain:
+		return c.decodePlain(v, body, n)
+	case encoding == format.RLE && physical == format.Boolean:
+		if len(body) < 4 {
+			return corrupt("booleans are cut off")
+		}
+		bools := make([]uint8, n)
+		if err := decodeHybrid(bools, body[4:], 1); err != nil {
+			return err
+		}
+		v.ints = v.ints[:0]
+		for _, b := range bools {
+			v.ints = append(v.ints, int64(b))
+		}
+		return nil
+	case encoding == format.DeltaBinaryPacked && (physical == format.Int32 || physical == format.Int64):
+		v.ints, _, err = decodeDelta(v.ints, body, n, physical == format.Int32)
+		return err
+	case encoding == format.DeltaLengthByteArray && physical == format.ByteArray:
+		v.strs, err = decodeDeltaLength(v.strs, body, n)
+		return err
+	case encoding == format.DeltaByteArray && c.isStrings():
+		if v.strs, err = decodeDeltaStrings(v.strs, body, n); err != nil || physical == format.ByteArray {
+			return err
+		}
+		for _, s := range v.strs {
+			if len(s) != c.leaf.width {
+				return corrupt("a value of %d bytes, want %d", len(s), c.leaf.width)
+			}
+		}
+		return nil
+	case encoding == format.ByteStreamSplit && physical != format.Boolean && physical != format.ByteArray && physical != format.Int96:
+		width := c.byteWidth()
+		if len(body) != n*width {
+			return corrupt("%d bytes for %d values of %d", len(body), n, width)
+		}
+		joined := make([]byte, len(body))
+		for i := range n {
+			for b := range width {
+				joined[i*width+b] = body[b*n+i]
+			}
+		}
+		return c.decodePlain(v, joined, n)
+	}
+	return corrupt("%s values encoded as %s", physical, encoding)
+}
+
+func (c *chunkReader) byteWidth() int {
+	switch c.leaf.physical {
+	case format.Int32, format.Float:
+		return 4
+	case format.Int64, format.Double:
+		return 8
+	case format.Int96:
+		return 12
+	}
+	return c.leaf.width
+}
+
+// decodePlain decodes n values as they stand in body.
+func (c *chunkReader) decodePlain(v *values, body []byte, n int) error {
+	switch c.leaf.physical {
+	case format.ByteArray:
+		return plainStrings(v, body, n)
+	case format.Boolean:
+		if len(body) < (n+7)/8 {
+			return corrupt("%d bytes for %d booleans", len(body), n)
+		}
+		v.ints = slices.Grow(v.ints[:0], n)[:n]
+		for i := range v.ints {
+			v.ints[i] = int64(body[i>>3] >> (i & 7) & 1)
+		}
+		return nil
+	}
+	width := c.byteWidth()
+	if len(body) < n*width {
+		return corrupt("%d bytes for %d values of %d", len(body), n, width)
+	}
+	if c.leaf.physical == format.FixedLenByteArray {
+		v.strs = v.strs[:0]
+		for i := range n {
+			v.strs = append(v.strs, view(body[i*width:(i+1)*width]))
+		}
+		return nil
+	}
+	v.ints = slices.Grow(v.ints[:0], n)[:n]
+	switch width {
+	case 4:
+		for i := range v.ints {
+			v.ints[i] = int64(int32(binary.LittleEndian.Uint32(body[4*i:])))
+		}
+	case 8:
+		for i := range v.ints {
+			v.ints[i] = int64(binary.LittleEndian.Uint64(body[8*i:]))
+		}
+	case 12:
+		for i := range v.ints {
+			v.ints[i] = int96Micros(body[12*i:])
+		}
+	}
+	return nil
+}
+
+func plainStrings(v *values, body []byte, n int) error {
+	v.strs = slices.Grow(v.strs[:0], min(n, len(body)/4))
+	for range n {
+		if len(body) < 4 {
+			return corrupt("strings are cut off")
+		}
+		size := int64(binary.LittleEndian.Uint32(body))
+		if size > int64(len(body)-4) {
+			return corrupt("a string of %d bytes in %d", size, len(body)-4)
+		}
+		v.strs = append(v.strs, view(body[4:4+size]))
+		body = body[4+size:]
+	}
+	return nil
+}
+
+// int96Micros reads the old time stamp: nanoseconds of the day, Julian day.
+// What does not fit saturates.
+func int96Micros(b []byte) int64 {
+	const julianEpoch, microsPerDay = 2440588, 86_400_000_000
+	nanos := int64(binary.LittleEndian.Uint64(b))
+	days := int64(int32(binary.LittleEndian.Uint32(b[8:]))) - julianEpoch
+	micros := nanos / 1000
+	if nanos%1000 < 0 {
+		micros--
+	}
+	if limit := int64(math.MaxInt64/microsPerDay - 1); days > limit {
+		return math.MaxInt64
+	} else if days < -limit {
+		return math.MinInt64
+	}
+	return saturatingAdd(days*microsPerDay, micros)
+}
+
+func saturatingAdd(a, b int64) int64 {
+	sum := a + b
+	if a > 0 && b > 0 && sum < 0 {
+		return math.MaxInt64
+	}
+	if a < 0 && b < 0 && sum >= 0 {
+		return math.MinInt64
+	}
+	return sum
+}
+
+// view makes a string of bytes without a copy; nobody writes to them again.
+func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
