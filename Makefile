@@ -1,0 +1,49 @@
+# Every way to build and test gscd. `make ci` is what a change must pass.
+
+GO       ?= go
+PKG      ?= ./...
+TIME     ?= 10s
+BIN      := bin/gscd
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null)
+LDFLAGS  := $(if $(VERSION),-X main.release=$(VERSION))
+
+.PHONY: all build test race bench lint fmt integration fuzz ci clean
+
+all: build
+
+build: ## the binary, with DuckDB (needs a C compiler)
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/gscd
+
+test: ## all tests that need no server
+	$(GO) test $(PKG)
+
+race: ## the same under the race detector
+	$(GO) test -race $(PKG)
+
+bench: ## the benchmarks beside the code; PKG=./delta/parquet for one package
+	$(GO) test -run '^$$' -bench . -benchmem $(PKG)
+
+lint: ## gofumpt, vet and the rules in .golangci.yml
+	golangci-lint run $(PKG)
+
+fmt: ## rewrite the files as lint wants them
+	golangci-lint fmt
+
+integration: ## tests with real servers and other engines; each says what it needs
+	$(GO) test -tags integration ./integration/...
+
+fuzz: ## every fuzz test for TIME each
+	@for pkg in $$($(GO) list $(PKG)); do \
+	  for f in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
+	    echo "$$pkg $$f"; \
+	    $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(TIME) $$pkg || exit 1; \
+	  done; \
+	done
+
+ci: ## vet, build without cgo too, tests under the race detector
+	$(GO) vet $(PKG)
+	CGO_ENABLED=0 $(GO) build -o /dev/null ./cmd/gscd
+	$(GO) test -race $(PKG)
+
+clean:
+	rm -rf bin
