@@ -1,0 +1,269 @@
+package savepoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gscd-io/gscd/delta"
+	"github.com/gscd-io/gscd/progress"
+	"github.com/gscd-io/gscd/snapshotter"
+)
+
+const (
+	sealPrefix  = "gscd.seal/"
+	namedPrefix = "gscd.savepoint/"
+)
+
+// SealAppID is the txn application id of a label's entry in the map.
+func SealAppID(label string) string { return sealPrefix + label }
+
+// NamedAppID is that of a named savepoint.
+func NamedAppID(name string) string { return namedPrefix + name }
+
+// keptAppID is that of a rolled-back savepoint that is still pinned.
+func keptAppID(label string, version int64) string {
+	return fmt.Sprintf("%s%s@%d", sealPrefix, label, version)
+}
+
+// gone is the version that marks an entry as deleted or rolled back, and back.
+func gone(version int64) int64 { return -1 - version }
+
+// State is what a label is.
+type State string
+
+// The states.
+const (
+	Open       State = "open"
+	Sealed     State = "sealed"
+	RolledBack State = "rolled-back"
+	DeletedOne State = "deleted"
+)
+
+// Entry is one label of the map, or a kept rolled-back savepoint of it.
+type Entry struct {
+	Label snapshotter.Label
+	// Name is the label's name, LABEL@VERSION for a kept rolled-back savepoint.
+	Name  string
+	State State
+	// Version is the savepoint's; for the open label that of the snapshot, for
+	// a rolled-back label that was not sealed -1.
+	Version int64
+	// At is when the label was deleted or rolled back, To the label that the
+	// rollback went to.
+	At string
+	To string
+	// Kept tells that the entry is a rolled-back savepoint that is still pinned.
+	Kept bool
+}
+
+// Named is a savepoint under a name of its own.
+type Named struct {
+	Name    string
+	Version int64
+}
+
+// Map is the label-to-version map of a snapshot of a table.
+type Map struct {
+	Calendar *snapshotter.Calendar
+	// Entries from the first label to the open one, then rolled-back labels
+	// behind it; kept rolled-back savepoints stand behind their label.
+	Entries []Entry
+	Named   []Named
+	// Progress is the one in force.
+	Progress *progress.Progress
+	settings *Settings
+}
+
+// What resolving can answer besides a version.
+var (
+	ErrNoLabel    = errors.New("not a label of this table's calendar")
+	ErrBefore     = errors.New("before the table's first snapshot")
+	ErrAfter      = errors.New("after the open label")
+	ErrRolledBack = errors.New("rolled back")
+	ErrDeleted    = errors.New("savepoint deleted")
+	ErrNotSealed  = errors.New("not sealed")
+	ErrGap        = errors.New("the map has a gap")
+)
+
+// Read gives the map of a snapshot. It reads one commit beside it.
+func Read(ctx context.Context, table *delta.Table, s *delta.Snapshot) (*Map, error) {
+	settings, err := SettingsOf(s)
+	if err != nil {
+		return nil, err
+	}
+	p, err := ProgressOf(ctx, table, s)
+	if err != nil {
+		return nil, err
+	}
+	m := &Map{Calendar: settings.Calendar, Progress: p, settings: settings}
+	versions := map[snapshotter.Label]int64{}
+	kept := map[snapshotter.Label][]int64{}
+	for txn := range s.Txns() {
+		if name, ok := strings.CutPrefix(txn.AppID, namedPrefix); ok && txn.Version >= 0 {
+			m.Named = append(m.Named, Named{name, txn.Version})
+		}
+		name, ok := strings.CutPrefix(txn.AppID, sealPrefix)
+		if !ok {
+			continue
+		}
+		label, version, isKept := strings.Cut(name, "@")
+		l, err := m.Calendar.Parse(label)
+		if err != nil {
+			return nil, fmt.Errorf("txn %q: %w", txn.AppID, err)
+		}
+		if !isKept {
+			versions[l] = txn.Version
+		} else if v, err := strconv.ParseInt(version, 10, 64); err == nil && txn.Version >= 0 {
+			kept[l] = append(kept[l], v)
+		}
+	}
+	if err := m.fill(versions, kept, s.Version()); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(m.Named, func(a, b Named) int { return strings.Compare(a.Name, b.Name) })
+	return m, nil
+}
+
+func (m *Map) fill(versions map[snapshotter.Label]int64, kept map[snapshotter.Label][]int64, newest int64) error {
+	st := &m.Progress.State
+	rolled := map[snapshotter.Label]progress.RolledBack{}
+	last := st.Open
+	for _, r := range m.Progress.RolledBack {
+		rolled[r.Label] = r
+		last = max(last, r.Label)
+	}
+	deleted := map[snapshotter.Label]progress.Deleted{}
+	for _, d := range m.Progress.Deleted {
+		deleted[d.Label] = d
+	}
+	for l := st.First; l <= last; l++ {
+		e := Entry{Label: l, Name: m.Calendar.Name(l), State: Sealed, Version: -1}
+		v, mapped := versions[l]
+		r, isRolled := rolled[l]
+		switch {
+		case isRolled:
+			e.State, e.Version, e.At, e.To = RolledBack, r.Version, r.At, m.Calendar.Name(r.To)
+		case l == st.Open:
+			e.State, e.Version = Open, newest
+		case l > st.Open:
+			continue
+		case mapped && v >= 0:
+			e.Version = v
+		case mapped:
+			e.State, e.Version, e.At = DeletedOne, gone(v), deleted[l].At
+		default:
+			return fmt.Errorf("%w: label %s lies between the first and the open one, and no txn action names it; `gscd check` says more", ErrGap, e.Name)
+		}
+		m.Entries = append(m.Entries, e)
+		vs := kept[l]
+		slices.Sort(vs)
+		for _, v := range vs {
+			m.Entries = append(m.Entries, Entry{
+				Label: l, Name: fmt.Sprintf("%s@%d", e.Name, v), State: RolledBack, Version: v, Kept: true, At: r.At,
+			})
+		}
+	}
+	return nil
+}
+
+// Resolution is the version that answers a question.
+type Resolution struct {
+	Entry Entry
+	// Notice is for the error stream: the day is not sealed, or incomplete.
+	Notice string
+}
+
+// Resolve answers "as of label". sealed makes the open label an error. Errors
+// wrap one of this package's sentinels and say what there is instead.
+func (m *Map) Resolve(label string, sealed bool) (Resolution, error) {
+	for _, e := range m.Entries {
+		if e.Kept && e.Name == label {
+			return Resolution{Entry: e, Notice: fmt.Sprintf("%s is a savepoint that was rolled back", e.Name)}, nil
+		}
+	}
+	l, err := m.Calendar.Parse(label)
+	if err != nil {
+		return Resolution{}, fmt.Errorf("%w: %w", ErrNoLabel, err)
+	}
+	st := &m.Progress.State
+	if l < st.First {
+		return Resolution{}, fmt.Errorf("%s lies %w: the first snapshot is %s", label, ErrBefore, m.Calendar.Name(st.First))
+	}
+	i := slices.IndexFunc(m.Entries, func(e Entry) bool { return e.Label == l && !e.Kept })
+	if i < 0 {
+		return Resolution{}, fmt.Errorf("%s lies %w: the open label is %s", label, ErrAfter, m.Calendar.Name(st.Open))
+	}
+	e := m.Entries[i]
+	switch e.State {
+	case RolledBack:
+		return Resolution{}, fmt.Errorf("%s was %w at %s, to %s; it can be asked for again when a commit names it", label, ErrRolledBack, e.At, e.To)
+	case DeletedOne:
+		return Resolution{}, fmt.Errorf("%s: %w at %s%s", label, ErrDeleted, e.At, m.nearest(l))
+	case Open:
+		if sealed {
+			return Resolution{}, fmt.Errorf("%s is %w: it is the open label, and its rows may still change", label, ErrNotSealed)
+		}
+		return Resolution{e, fmt.Sprintf("%s is not sealed: it is the open label, and its rows may still change", label)}, nil
+	}
+	r := Resolution{Entry: e}
+	if inc := m.Progress.Incomplete; inc != nil && l >= inc.Since {
+		r.Notice = fmt.Sprintf("%s is incomplete: %s", label, inc.Reason)
+	}
+	return r, nil
+}
+
+// nearest names the kept labels around one.
+func (m *Map) nearest(l snapshotter.Label) string {
+	before, after := "", ""
+	for _, e := range m.Entries {
+		if e.State != Sealed || e.Kept {
+			continue
+		}
+		if e.Label < l {
+			before = e.Name
+		} else if after == "" && e.Label > l {
+			after = e.Name
+		}
+	}
+	switch {
+	case before != "" && after != "":
+		return fmt.Sprintf("; the nearest kept labels are %s and %s", before, after)
+	case before+after != "":
+		return fmt.Sprintf("; the nearest kept label is %s", before+after)
+	}
+	return ""
+}
+
+// Evidence gives what the seal of a label recorded.
+func (m *Map) Evidence(ctx context.Context, table *delta.Table, e Entry) (*progress.Evidence, error) {
+	p, err := progressAt(ctx, table, e.Version)
+	if err != nil {
+		return nil, err
+	}
+	for i := range p.Seals {
+		if p.Seals[i].Label == e.Label {
+			return &p.Seals[i], nil
+		}
+	}
+	return nil, fmt.Errorf("version %d, which the map names for %s, did not seal it; `gscd check` says more", e.Version, e.Name)
+}
+
+// Pinned gives the versions that must stay readable: those of sealed labels,
+// of kept rolled-back ones and of named savepoints, ascending, without repeats.
+func (m *Map) Pinned() []int64 {
+	var out []int64
+	for _, e := range m.Entries {
+		if e.State == Sealed || e.Kept {
+			out = append(out, e.Version)
+		}
+	}
+	for _, n := range m.Named {
+		out = append(out, n.Version)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
