@@ -1,0 +1,18 @@
+// Package checkpoint writes and reads checkpoints of the classic form: the
+// state of a table at one version in one Parquet file, or, to read only, in
+// several parts.
+//
+// The state is an action.Commit that makes the table from nothing: protocol,
+// metadata, the newest txn of every application, the domains in force, removes
+// that have not expired, the live adds. It has no commitInfo and no change data.
+//
+// Invariants:
+//
+//  1. What is written has the shape that Spark gives a checkpoint: one kind of
+//     action a row, every field optional, columns txn, add, remove, metaData,
+//     protocol, domainMetadata, statistics as JSON only.
+//  2. File actions in a checkpoint change no data.
+//  3. Write reads back what the store holds, and only then says that it is there.
+//  4. Rows are read by name: unknown columns are ignored, missing ones are null,
+//     the order of adds is that of the rows.
+package checkpoint

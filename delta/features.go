@@ -1,0 +1,232 @@
+package delta
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/gscd-io/gscd/delta/action"
+	"github.com/gscd-io/gscd/delta/schema"
+)
+
+// Names of table features that gscd itself lists.
+const (
+	FeatureAppendOnly      = "appendOnly"
+	FeatureInvariants      = "invariants"
+	FeatureChangeDataFeed  = "changeDataFeed"
+	FeatureDeletionVectors = "deletionVectors"
+	FeatureTimestampNTZ    = "timestampNtz"
+	FeatureColumnMapping   = "columnMapping"
+	FeatureDomainMetadata  = "domainMetadata"
+	featureV2Checkpoint    = "v2Checkpoint"
+	featureVacuumCheck     = "vacuumProtocolCheck"
+)
+
+// legacy lists the features that came with writer versions 2..6.
+var legacy = []struct {
+	writer, reader int32
+	name           string
+}{
+	{2, 1, FeatureAppendOnly}, {2, 1, FeatureInvariants}, {3, 1, "checkConstraints"},
+	{4, 1, FeatureChangeDataFeed}, {4, 1, "generatedColumns"}, {5, 2, FeatureColumnMapping}, {6, 1, "identityColumns"},
+}
+
+// readerFeatures are those that a reader must know too, and that gscd reads.
+var readerFeatures = map[string]bool{
+	FeatureDeletionVectors: true, FeatureTimestampNTZ: true, featureVacuumCheck: true, FeatureColumnMapping: true,
+}
+
+// foreignReaderFeatures are reader features of the protocol that gscd can't read
+// yet; ProtocolFor must know them to put them in both lists.
+var foreignReaderFeatures = []string{
+	featureV2Checkpoint, "typeWidening", "variantType", "variantShredding", "catalogManaged", "geospatial",
+}
+
+// FeaturesOf gives the features that a protocol supports, listed or implied by
+// its versions.
+func FeaturesOf(p *action.Protocol) []string {
+	if p.MinWriterVersion >= 7 {
+		return p.WriterFeatures
+	}
+	var names []string
+	for _, f := range legacy {
+		if f.writer <= p.MinWriterVersion {
+			names = append(names, f.name)
+		}
+	}
+	return names
+}
+
+// ProtocolFor gives the lowest protocol that has the features: (1,2) without
+// any, a legacy version where that suffices, else writer version 7 with lists,
+// and reader version 3 only where a reader must know one of them. Names that are
+// not the protocol's are taken as features of writers alone.
+func ProtocolFor(features ...string) action.Protocol {
+	return WithFeatures(action.Protocol{MinReaderVersion: 1, MinWriterVersion: 2}, features...)
+}
+
+// WithFeatures gives p with more features. Nothing is taken away, and what p
+// implies by its versions is listed where lists come in.
+func WithFeatures(p action.Protocol, features ...string) action.Protocol {
+	have := FeaturesOf(&p)
+	var missing []string
+	for _, f := range features {
+		if !slices.Contains(have, f) && !slices.Contains(missing, f) {
+			missing = append(missing, f)
+		}
+	}
+	if len(missing) == 0 {
+		return p
+	}
+	if p.MinWriterVersion < 7 {
+		if raised, ok := raiseLegacy(p, missing); ok {
+			return raised
+		}
+	}
+	out := action.Protocol{MinReaderVersion: p.MinReaderVersion, MinWriterVersion: 7, ReaderFeatures: slices.Clone(p.ReaderFeatures)}
+	out.WriterFeatures = slices.Concat(missing, have)
+	mustRead := func(f string) bool { return readerFeatures[f] || slices.Contains(foreignReaderFeatures, f) }
+	if p.MinReaderVersion < 3 && slices.ContainsFunc(missing, mustRead) {
+		out.MinReaderVersion = 3
+		missing = out.WriterFeatures
+	}
+	if out.MinReaderVersion == 3 {
+		for _, f := range missing {
+			if mustRead(f) && !slices.Contains(out.ReaderFeatures, f) {
+				out.ReaderFeatures = append(out.ReaderFeatures, f)
+			}
+		}
+	}
+	return out
+}
+
+// raiseLegacy raises the versions alone, which older clients understand. Only
+// change data feed is worth it: the versions of others bring much that is not asked for.
+func raiseLegacy(p action.Protocol, missing []string) (action.Protocol, bool) {
+	if len(missing) == 1 && missing[0] == FeatureChangeDataFeed {
+		p.MinWriterVersion = 4
+		return p, true
+	}
+	return p, false
+}
+
+// checkReadable refuses what can't be read right, by name.
+func checkReadable(p *action.Protocol, m *action.Metadata) error {
+	refuse := func(feature, why string) error {
+		return &UnsupportedFeatureError{Feature: feature, Reading: true, Why: why}
+	}
+	if p.MinReaderVersion > 3 {
+		return refuse(fmt.Sprintf("minReaderVersion %d", p.MinReaderVersion), "")
+	}
+	if p.MinReaderVersion == 3 {
+		for _, f := range p.ReaderFeatures {
+			if !readerFeatures[f] {
+				return refuse(f, "")
+			}
+		}
+	}
+	if mode := mappingMode(p, m); mode != "" {
+		return refuse(FeatureColumnMapping, "delta.columnMapping.mode is "+mode)
+	}
+	if provider := m.Format.Provider; provider != "" && provider != "parquet" {
+		return refuse("format "+provider, "")
+	}
+	return nil
+}
+
+// mappingMode gives the column mapping in force, "" for none.
+func mappingMode(p *action.Protocol, m *action.Metadata) string {
+	mode := m.Configuration["delta.columnMapping.mode"]
+	if mode == "" || mode == "none" || !(p.MinReaderVersion == 2 || slices.Contains(p.ReaderFeatures, FeatureColumnMapping)) {
+		return ""
+	}
+	return mode
+}
+
+// checkWritable refuses to write where a feature asks for what gscd does not
+// do. A listed feature that nothing uses is no hindrance where its absence from
+// data and metadata can be seen.
+func checkWritable(p *action.Protocol, m *action.Metadata, s *schema.Schema, implemented []string) error {
+	refuse := func(feature, why string) error { return &UnsupportedFeatureError{Feature: feature, Why: why} }
+	if p.MinWriterVersion > 7 {
+		return refuse(fmt.Sprintf("minWriterVersion %d", p.MinWriterVersion), "")
+	}
+	property := func(key string) string {
+		if m.Configuration[key] == "true" {
+			return key + " is true"
+		}
+		return ""
+	}
+	for _, f := range FeaturesOf(p) {
+		why := ""
+		switch f {
+		case FeatureAppendOnly, FeatureChangeDataFeed, FeatureDeletionVectors, FeatureTimestampNTZ, featureVacuumCheck, FeatureDomainMetadata:
+		case FeatureInvariants:
+			why = fieldWith(s.Fields, "delta.invariants")
+		case "generatedColumns":
+			why = fieldWith(s.Fields, "delta.generationExpression")
+		case "identityColumns":
+			why = fieldWith(s.Fields, "delta.identity.")
+		case "allowColumnDefaults":
+			why = fieldWith(s.Fields, "CURRENT_DEFAULT")
+		case "checkConstraints":
+			for key := range m.Configuration {
+				if strings.HasPrefix(key, "delta.constraints.") {
+					why = key
+				}
+			}
+		case FeatureColumnMapping:
+			if mode := m.Configuration["delta.columnMapping.mode"]; mode != "" && mode != "none" {
+				why = "delta.columnMapping.mode is " + mode
+			}
+		case "inCommitTimestamp":
+			why = property("delta.enableInCommitTimestamps")
+		default:
+			if !slices.Contains(implemented, f) {
+				return refuse(f, "")
+			}
+		}
+		if why != "" {
+			return refuse(f, why)
+		}
+	}
+	return nil
+}
+
+// fieldWith names a field, at any depth, that has a metadata key of that beginning.
+func fieldWith(fields []schema.Field, prefix string) string {
+	for _, f := range fields {
+		for _, key := range slices.Sorted(maps.Keys(f.Metadata)) {
+			if strings.HasPrefix(key, prefix) {
+				return fmt.Sprintf("column %q has %s", f.Name, key)
+			}
+		}
+		if why := typeWith(f.Type, prefix); why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+func typeWith(t schema.Type, prefix string) string {
+	if t.Nested == nil {
+		return ""
+	}
+	if why := fieldWith(t.Nested.Fields, prefix); why != "" {
+		return why
+	}
+	if why := typeWith(t.Nested.Key, prefix); why != "" {
+		return why
+	}
+	return typeWith(t.Nested.Element, prefix)
+}
+
+// usesNTZ reports whether a type holds a timestamp_ntz at any depth.
+func usesNTZ(t schema.Type) bool {
+	if t.Nested == nil {
+		return t.Primitive == schema.TimestampNTZ
+	}
+	return slices.ContainsFunc(t.Nested.Fields, func(f schema.Field) bool { return usesNTZ(f.Type) }) ||
+		usesNTZ(t.Nested.Key) || usesNTZ(t.Nested.Element)
+}

@@ -1,0 +1,218 @@
+package delta_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/gscd-io/gscd/delta"
+	"github.com/gscd-io/gscd/delta/objstore/local"
+)
+
+// testData finds the shared test data, or skips.
+func testData(t testing.TB) string {
+	t.Helper()
+	if dir := os.Getenv("GSCD_TESTDATA"); dir != "" {
+		return dir
+	}
+	dir, err := os.Getwd()
+	for err == nil && dir != "/" {
+		if _, statErr := os.Stat(filepath.Join(dir, "go.mod")); statErr == nil {
+			data := filepath.Join(dir, "..", "shared")
+			if _, statErr := os.Stat(filepath.Join(data, "delta-tables")); statErr == nil {
+				return data
+			}
+			break
+		}
+		dir = filepath.Dir(dir)
+	}
+	t.Skip("no shared test data: set GSCD_TESTDATA")
+	return ""
+}
+
+// goldenTable is a line of expected.jsonl: tables of other writers with what an
+// independent reader found in them.
+type goldenTable struct {
+	Table    string           `json:"table"`
+	Version  *int64           `json:"version"`
+	Columns  []string         `json:"columns"`
+	Files    *int             `json:"files"`
+	Error    string           `json:"error"`
+	Refuse   string           `json:"refuse_unless_supported"`
+	Protocol []any            `json:"protocol"`
+	Versions [][]any          `json:"versions"`
+	Txn      map[string]int64 `json:"txn"`
+	Template bool             `json:"template"`
+}
+
+func goldenTables(t testing.TB) (dir string, tables []goldenTable) {
+	dir = filepath.Join(testData(t), "delta-tables")
+	f, err := os.Open(filepath.Join(dir, "expected.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var g goldenTable
+		if err := json.Unmarshal(lines.Bytes(), &g); err != nil {
+			t.Fatal(err)
+		}
+		tables = append(tables, g)
+	}
+	return dir, tables
+}
+
+// refused are the tables that use what gscd does not read yet, and the feature
+// that it must name. Everything else must open.
+var refused = map[string]string{
+	"delta-rs/err_table_d":                           "catalogOwned",
+	"delta-rs/err_table_e":                           "catalogOwned",
+	"kernel-java/catalog-owned-preview":              "catalogManaged",
+	"golden/deltalog-invalid-protocol-version/delta": "minReaderVersion 99",
+
+	"golden/spark-variant-checkpoint/delta":            "variantType-preview",
+	"kernel-java/spark-shredded-variant-preview-delta": "variantShredding-preview",
+	"kernel-rs/unshredded-variant":                     "variantType-preview",
+	"spark/variant-stats-no-checkpoint":                "variantType",
+	"golden/type-widening/delta":                       "typeWidening-preview",
+	"kernel-rs/void-column":                            "a column type",
+
+	"golden/v2-checkpoint-json/delta":                       "v2Checkpoint",
+	"kernel-java/kernel-pagination-v2-checkpoint-json":      "v2Checkpoint",
+	"kernel-rs/v2-checkpoints-json-with-last-checkpoint":    "v2Checkpoint",
+	"kernel-rs/v2-checkpoints-json-without-sidecars":        "v2Checkpoint",
+	"kernel-rs/v2-checkpoints-parquet-with-last-checkpoint": "v2Checkpoint",
+	"kernel-rs/v2-checkpoints-parquet-with-sidecars":        "v2Checkpoint",
+	"kernel-rs/v2-checkpoints-parquet-without-sidecars":     "v2Checkpoint",
+	"kernel-rs/v2-classic-checkpoint-parquet":               "v2Checkpoint",
+	"kernel-rs/v2-parquet-sidecars-struct-stats-only":       "v2Checkpoint",
+
+	"delta-rs/table_with_column_mapping":                                  "columnMapping",
+	"golden/data-reader-timestamp_ntz-name-mode/delta":                    "columnMapping",
+	"golden/data-skipping-basic-stats-all-types-columnmapping-name/delta": "columnMapping",
+	"golden/table-with-columnmapping-mode-name/delta":                     "columnMapping",
+	"golden/table-with-icebegCompatV2Enabled/delta":                       "columnMapping",
+	"kernel-java/column-mapping-id":                                       "columnMapping",
+	"kernel-java/data-reader-primitives-column-mapping-name":              "columnMapping",
+	"kernel-rs/cdf-column-mapping-id-mode":                                "columnMapping",
+	"kernel-rs/cdf-column-mapping-name-mode":                              "columnMapping",
+	"kernel-rs/partition_cm/id":                                           "columnMapping",
+	"kernel-rs/partition_cm/name":                                         "columnMapping",
+	"kernel-rs/stats-writing-all-types/delta":                             "columnMapping",
+	"spark/table-with-dv-small":                                           "columnMapping",
+}
+
+func openGolden(ctx context.Context, dir string) (*delta.Table, *delta.Snapshot, error) {
+	store, err := local.New(dir, local.Options{})
+	if err != nil {
+		return nil, nil, err
+	}
+	table, err := delta.Open(ctx, store)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := table.Snapshot(ctx)
+	return table, s, err
+}
+
+func TestGoldenTables(t *testing.T) {
+	ctx := context.Background()
+	dir, tables := goldenTables(t)
+	opened := 0
+	for _, g := range tables {
+		t.Run(g.Table, func(t *testing.T) {
+			table, s, err := openGolden(ctx, filepath.Join(dir, g.Table))
+			if feature, ok := refused[g.Table]; ok {
+				var unsupported *delta.UnsupportedFeatureError
+				if !errors.As(err, &unsupported) || unsupported.Feature != feature || !unsupported.Reading || !errors.Is(err, delta.ErrUnsupportedFeature) {
+					t.Fatalf("want a refusal of %s, got %v", feature, err)
+				}
+				return
+			}
+			switch g.Error {
+			case "not-a-table":
+				if !errors.Is(err, delta.ErrNotATable) {
+					t.Fatalf("want ErrNotATable, got %v", err)
+				}
+				return
+			case "corrupt":
+				if !errors.Is(err, delta.ErrCorrupt) {
+					t.Fatalf("want ErrCorrupt, got %v", err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			opened++
+			checkGolden(t, g, table, s)
+		})
+	}
+	if opened < 100 {
+		t.Errorf("only %d tables opened", opened)
+	}
+}
+
+func checkGolden(t *testing.T, g goldenTable, table *delta.Table, s *delta.Snapshot) {
+	ctx := context.Background()
+	if s.Version() != *g.Version {
+		t.Errorf("version %d, want %d", s.Version(), *g.Version)
+	}
+	if g.Files != nil && (s.NumFiles() != *g.Files || len(s.Files()) != *g.Files) {
+		t.Errorf("%d files, want %d", s.NumFiles(), *g.Files)
+	}
+	if names := s.Schema().Names(); g.Columns != nil && !slices.Equal(names, g.Columns) {
+		t.Errorf("columns %v, want %v", names, g.Columns)
+	}
+	if p := s.Protocol(); g.Protocol != nil && (float64(p.MinReaderVersion) != g.Protocol[0] || float64(p.MinWriterVersion) != g.Protocol[1]) {
+		t.Errorf("protocol %+v, want %v", p, g.Protocol)
+	}
+	for app, version := range g.Txn {
+		if txn, ok := s.Txn(app); !ok || txn.Version != version {
+			t.Errorf("txn %s: %+v, want %d", app, txn, version)
+		}
+	}
+	for i, a := range s.Files() {
+		if got, ok := s.File(a.Path); !ok || got.Path != a.Path {
+			t.Errorf("file %d %q is not found by its path", i, a.Path)
+		}
+	}
+	if g.Versions == nil {
+		return
+	}
+	var want []int64
+	for _, v := range g.Versions {
+		version := int64(v[0].(float64))
+		want = append(want, version)
+		at, err := table.SnapshotAt(ctx, version)
+		if err != nil {
+			// Refused are versions of another protocol than the newest's, at most.
+			t.Errorf("version %d: %v", version, err)
+			continue
+		}
+		if at.NumFiles() != int(v[1].(float64)) {
+			t.Errorf("version %d: %d files, want %v", version, at.NumFiles(), v[1])
+		}
+	}
+	if got, err := table.Versions(ctx); err != nil || !slices.Equal(got, want) {
+		t.Errorf("versions %v, want %v (%v)", got, want, err)
+	}
+	// A version that is not there is refused with those that are.
+	for version := int64(0); version <= want[len(want)-1]+1; version++ {
+		if slices.Contains(want, version) {
+			continue
+		}
+		_, err := table.SnapshotAt(ctx, version)
+		var notFound *delta.VersionNotFoundError
+		if !errors.As(err, &notFound) || notFound.Version != version || !slices.Equal(notFound.Available, want) {
+			t.Errorf("version %d: %v", version, err)
+		}
+	}
+}
