@@ -1,0 +1,208 @@
+package decode
+
+import (
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gscd-io/gscd/delta/schema"
+	"github.com/gscd-io/gscd/ingest/change"
+)
+
+// Decoder reads the records of one change format. It is not safe for
+// concurrent use: one per goroutine.
+type Decoder interface {
+	// Decode fills out with what the record says; its cells live in the arena
+	// or in the record's bytes. The error is an *Error, and out is then empty
+	// but for Op, which may be set. A Filtered change has nothing but its Op.
+	Decode(rec *change.Record, arena *change.Arena, out *change.Change) error
+	// Format is the format's name, empty while "auto" has not decided.
+	Format() string
+}
+
+// DefaultUnavailable is Debezium's default of unavailable.value.placeholder.
+const DefaultUnavailable = "__debezium_unavailable_value"
+
+// Options is what the configuration says about a table's records. It is not
+// changed by the decoders made of it.
+type Options struct {
+	// Source is the one table to take, "db.table"; all others are Filtered.
+	// Empty takes all.
+	Source string
+	// Columns gives types by column name, without regard to case. They go
+	// before what the records' own schema says.
+	Columns  map[string]ColumnSpec
+	Debezium Debezium
+	// EventTime is "source" (default), "kafka" (the record's timestamp) or
+	// "column:NAME". A column's integer of unknown type is milliseconds, a
+	// timestamp_ntz is taken as UTC; NULL or no such column is no time.
+	EventTime string
+	// Tombstones is "ignore" (default) or "delete": then one needs a readable key.
+	// The Change is a Tombstone with its Key either way.
+	Tombstones string
+	// UnavailableValue marks a cell that the source did not send; "" is
+	// DefaultUnavailable. Its base64 form counts too.
+	UnavailableValue string
+	// KeyColumns, where known, limits Before to these columns; cells of others
+	// are then not looked at. Names without regard to case.
+	KeyColumns []string
+
+	columns    map[string]codec // Columns by lower-case name, hints applied
+	timeColumn string           // of EventTime "column:NAME"
+}
+
+// Debezium says how the connector was set where records carry no schema;
+// nothing is guessed from a value.
+type Debezium struct {
+	// Decimals is "base64" where decimal.handling.mode is precise; else strings
+	// of a decimal column are digits.
+	Decimals string
+	// Unsigned is "long" where negative integers of a decimal(20,0) column have
+	// wrapped around; "bigint unsigned" says the same of one column.
+	Unsigned string
+	// Binary is "base64" or empty, which is the same.
+	Binary string
+}
+
+// oneOf is a setting and the words that it takes.
+func oneOf(name, value string, words ...string) error {
+	if slices.Contains(words, value) {
+		return nil
+	}
+	return fmt.Errorf("decode options: %s is %q, set one of %q", name, value, words)
+}
+
+// checked fills the defaults and checks the rest.
+func (o Options) checked() (*Options, error) {
+	if name, ok := strings.CutPrefix(o.EventTime, "column:"); ok && name != "" {
+		o.timeColumn = name
+	} else if err := oneOf("event time", o.EventTime, "", "source", "kafka"); err != nil {
+		return nil, fmt.Errorf("%w or column:NAME", err)
+	}
+	for _, err := range []error{
+		oneOf("tombstones", o.Tombstones, "", "ignore", "delete"),
+		oneOf("debezium decimals", o.Debezium.Decimals, "", "base64"),
+		oneOf("debezium unsigned", o.Debezium.Unsigned, "", "long"),
+		oneOf("debezium binary", o.Debezium.Binary, "", "base64"),
+	} {
+		if err != nil {
+			return nil, err
+		}
+	}
+	if o.Source != "" && !strings.Contains(o.Source, ".") {
+		return nil, fmt.Errorf("decode options: source is %q, set database.table", o.Source)
+	}
+	if o.UnavailableValue == "" {
+		o.UnavailableValue = DefaultUnavailable
+	}
+	o.columns = make(map[string]codec, len(o.Columns))
+	for name, spec := range o.Columns {
+		if spec.Type.Primitive == schema.Unknown {
+			return nil, fmt.Errorf("decode options: column %q has no type", name)
+		}
+		o.columns[strings.ToLower(name)] = spec.codec.hinted(o.Debezium)
+	}
+	return &o, nil
+}
+
+func (o *Options) cells() cells {
+	return cells{placeholder: o.UnavailableValue, placeholder64: base64.StdEncoding.EncodeToString([]byte(o.UnavailableValue))}
+}
+
+// recognition is what a format says of a record under "auto".
+type recognition uint8
+
+const (
+	// foreign: not a record of the format.
+	foreign recognition = iota
+	// neutral: such a record, but of a kind that proves nothing (a tombstone, a heartbeat).
+	neutral
+	// own: a change in this format.
+	own
+)
+
+// recogniser is a Decoder that can tell whether the record it has just decoded,
+// in vain or not, was one of its format.
+type recogniser interface {
+	Decoder
+	recognised() recognition
+}
+
+// format is an entry of the registry.
+type format struct {
+	name string
+	new  func(*Options) recogniser
+}
+
+// formats is the registry; "auto" tries in this order.
+var formats = []format{
+	{"debezium-json", func(o *Options) recogniser { return newDebezium(o) }},
+}
+
+// Auto is the format that the first record with a value decides.
+const Auto = "auto"
+
+// Formats lists the names that New takes.
+func Formats() []string {
+	names := []string{Auto}
+	for _, f := range formats {
+		names = append(names, f.name)
+	}
+	return names
+}
+
+// New makes a decoder of a format, or of Auto.
+func New(name string, opts Options) (Decoder, error) {
+	o, err := opts.checked()
+	if err != nil {
+		return nil, err
+	}
+	if name == Auto {
+		return &auto{opts: o}, nil
+	}
+	for _, f := range formats {
+		if f.name == name {
+			return f.new(o), nil
+		}
+	}
+	return nil, fmt.Errorf("change format %q is unknown, set one of %q", name, Formats())
+}
+
+// auto tries the formats until a record shows which one it is.
+type auto struct {
+	opts    *Options
+	decided recogniser
+	tried   []recogniser
+}
+
+func (a *auto) Format() string {
+	if a.decided == nil {
+		return ""
+	}
+	return a.decided.Format()
+}
+
+func (a *auto) Decode(rec *change.Record, arena *change.Arena, out *change.Change) error {
+	if a.decided != nil {
+		return a.decided.Decode(rec, arena, out)
+	}
+	if a.tried == nil {
+		for _, f := range formats {
+			a.tried = append(a.tried, f.new(a.opts))
+		}
+	}
+	var err error
+	for _, d := range a.tried {
+		err = d.Decode(rec, arena, out)
+		switch d.recognised() {
+		case own:
+			a.decided, a.tried = d, nil
+			return err
+		case neutral:
+			return err
+		}
+	}
+	out.Reset()
+	return decodeError("no record of a known format (set format to one of %q): %w", Formats()[1:], err)
+}

@@ -1,0 +1,72 @@
+// Package decode turns the bytes of a Kafka record into a change.Change.
+//
+// It owns the change formats (today Debezium JSON), the table of types from
+// the source's to Delta's, and the exact conversion of one cell.
+//
+// Nouns: Decoder (one format, one goroutine), Options (what the configuration
+// says), ColumnSpec (a column's configured type and with it its encoding),
+// encoding (how a record writes a column), shape (the names and types of a
+// row, found once and shared), Error (why a record can't be used).
+//
+// Invariants:
+//
+//  1. A Decoder judges a record from the record and the Options alone. What it
+//     remembers are caches: a restart decodes the same bytes to the same Change.
+//  2. A record gives a Change or an *Error: no panic, no cell that is not
+//     exactly what the record says. A value that its type can't hold is an error.
+//  3. Nothing passes through a float but the cells of float and double columns.
+//     A JSON number whose column has no known type keeps its text.
+//  4. Rows of one shape share one *change.Columns within one Decoder.
+//  5. Strings without escapes, GTIDs and number texts point into the Record's
+//     bytes; all else is in the Arena. Server names are kept by the Decoder.
+//
+// # Debezium JSON, points decided
+//
+// JSON is read by a strict scanner: RFC 8259 grammar, valid UTF-8, nesting up
+// to 128. A member name that occurs twice is an error where it decides
+// something: in the envelope, in its source block, in a row.
+//
+// An envelope needs op (c, u, d, r, t; m is filtered) and a source object, bare
+// or under "payload". Null bytes, the JSON text null and a null payload are
+// tombstones. DDL events, heartbeats, transaction marks and signals are
+// filtered, as is what Options.Source does not name. A flattened record (no op,
+// no source) is an error that says so.
+//
+// Op r, and c or u with source.snapshot "true", true, "first", "last",
+// "first_in_data_collection", "last_in_data_collection" or "incremental", is a
+// Read. Only "first" and "last" flag the ends of a load: the others speak of
+// one table of a load of many and prove nothing about this topic.
+//
+// Event time is source.ts_us where its milliseconds are those of source.ts_ms,
+// else source.ts_ns likewise, else source.ts_ms. A time that is no integer
+// counts as missing (0); one that can't be microseconds in 64 bits is an error.
+// It is the commit's where a MySQL GTID (uuid:n, with or without tag) comes with
+// a time that has a part of a second: binlog headers have whole seconds, so this
+// proves the commit time stamp of MySQL 8. One in a million commits falls on a
+// whole microsecond of 0 and is reported as the statement's: the safe side.
+//
+// A position needs a file whose name ends in a number; an empty name, or one
+// without number, is no position. Reads of an initial load carry server_id 0.
+//
+// The record key is read where it is a JSON object of cells. Any other key is
+// no key, and an error only where nothing else tells the row: a delete without
+// before, a tombstone under Options.Tombstones "delete".
+//
+// # Types
+//
+// With a schema part its Connect types decide: int8..int64 are byte..long,
+// float32 and float64 float and double, Decimal decimal(p,s) (no precision:
+// scale 0 is an unsigned BIGINT, decimal(20,0), any other decimal(38,s); more
+// than 38 digits: string), Bits long (64 bits: decimal(20,0)), Date date, the
+// Timestamps timestamp_ntz, ZonedTimestamp timestamp, the Times long
+// microseconds (signed, beyond a day), Year integer, geometries binary WKB
+// (the SRID is dropped), VariableScaleDecimal string with every digit, other
+// structs, arrays and maps string with their JSON text.
+//
+// What the record lost can't be told: an unsigned BIGINT that wrapped negative,
+// unless Options.Columns says "bigint unsigned"; a zero date in a NOT NULL
+// column, which Debezium writes as 1970-01-01.
+//
+// Without a schema a cell has the type that Options.Columns gives, else none
+// (schema.Unknown): integers are Int, others Number, nested ones compact JSON.
+package decode

@@ -1,0 +1,196 @@
+package decode
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/gscd-io/gscd/delta/schema"
+	"github.com/gscd-io/gscd/ingest/change"
+)
+
+// maxCached bounds each cache: a stream whose every record has another shape
+// must not fill the memory. A full cache is emptied.
+const maxCached = 256
+
+// shape is what is found once for all rows with the same member names under
+// the same schema.
+type shape struct {
+	names  []string // as written, escapes included
+	codecs []codec
+	cols   *change.Columns
+	// keyAt are the places of the configured key columns, keyCols they alone.
+	keyAt   []int32
+	keyCols *change.Columns
+	// timeAt is the place of the column that gives the event time, or -1.
+	timeAt int
+}
+
+// rowSchema is what a schema part says of rows; the empty one stands for
+// records without schema. It finds the shapes of rows.
+type rowSchema struct {
+	opts   *Options
+	fields map[string]codec
+	shapes map[string]*shape
+	last   *shape
+	key    []byte // of shapes, for reuse
+}
+
+func newRowSchema(opts *Options, fields map[string]codec) *rowSchema {
+	return &rowSchema{opts: opts, fields: fields, shapes: map[string]*shape{}}
+}
+
+// parseRowSchema reads the fields of a row's struct.
+func parseRowSchema(opts *Options, raw json.RawMessage) (*rowSchema, error) {
+	list, err := connectFields(raw)
+	if err != nil {
+		return nil, err
+	}
+	fields := make(map[string]codec, len(list))
+	for i := range list {
+		f := &list[i]
+		if fields[f.Field], err = f.codec(); err != nil {
+			return nil, err
+		}
+	}
+	return newRowSchema(opts, fields), nil
+}
+
+// find gives the shape of a row.
+func (r *rowSchema) find(b []byte, members []member) (*shape, error) {
+	if r.last != nil && r.last.fits(b, members) {
+		return r.last, nil
+	}
+	r.key = r.key[:0]
+	for i := range members {
+		name := &members[i].name
+		r.key = append(r.key, b[name.start:name.end]...)
+		r.key = append(r.key, 0) // no JSON string has that byte
+	}
+	s := r.shapes[string(r.key)]
+	if s == nil {
+		var err error
+		if s, err = r.build(b, members); err != nil {
+			return nil, err
+		}
+		if len(r.shapes) >= maxCached {
+			clear(r.shapes)
+		}
+		r.shapes[string(r.key)] = s
+	}
+	r.last = s
+	return s, nil
+}
+
+func (s *shape) fits(b []byte, members []member) bool {
+	if len(members) != len(s.names) {
+		return false
+	}
+	for i := range members {
+		name := &members[i].name
+		if string(b[name.start:name.end]) != s.names[i] {
+			return false
+		}
+	}
+	return true
+}
+
+var errNoName = errors.New("a column without name")
+
+func (r *rowSchema) build(b []byte, members []member) (*shape, error) {
+	s := &shape{cols: &change.Columns{}, timeAt: -1}
+	seen := make(map[string]bool, len(members))
+	for i := range members {
+		raw := string(b[members[i].name.start:members[i].name.end])
+		name := raw
+		if members[i].name.flags&flagEscaped != 0 {
+			out, err := unescape(make([]byte, len(raw)), []byte(raw))
+			if err != nil {
+				return nil, err
+			}
+			name = string(out)
+		}
+		switch {
+		case name == "":
+			return nil, errNoName
+		case seen[name]:
+			return nil, fmt.Errorf("column %q twice in a row", name)
+		}
+		seen[name] = true
+		c := r.codec(name)
+		s.names = append(s.names, raw)
+		s.codecs = append(s.codecs, c)
+		s.cols.List = append(s.cols.List, change.Column{Name: name, Type: c.result()})
+		if c.result().Primitive != schema.Unknown {
+			s.cols.FromSchema = true
+		}
+		for _, key := range r.opts.KeyColumns {
+			if strings.EqualFold(key, name) {
+				s.keyAt = append(s.keyAt, int32(i))
+			}
+		}
+		if r.opts.timeColumn != "" && strings.EqualFold(r.opts.timeColumn, name) {
+			s.timeAt = i
+		}
+	}
+	s.keyCols = s.cols
+	if len(r.opts.KeyColumns) > 0 {
+		s.keyCols = &change.Columns{FromSchema: s.cols.FromSchema}
+		for _, i := range s.keyAt {
+			s.keyCols.List = append(s.keyCols.List, s.cols.List[i])
+		}
+	}
+	return s, nil
+}
+
+// codec gives the encoding of a column: the record's schema and the
+// configuration, or what there is of them.
+func (r *rowSchema) codec(name string) codec {
+	c, typed := r.fields[name]
+	spec, configured := r.opts.columns[strings.ToLower(name)]
+	switch {
+	case typed && configured:
+		return c.configured(spec)
+	case configured:
+		return spec
+	}
+	return c
+}
+
+// row reads all cells of a row into the arena.
+func (s *shape) row(r *cells, members []member) ([]schema.Value, error) {
+	out := r.arena.Values(len(members))
+	for i := range members {
+		v, err := r.cell(&s.codecs[i], members[i].value)
+		if err != nil {
+			return nil, s.fault(i, err)
+		}
+		out[i] = v
+	}
+	return out, nil
+}
+
+// keys reads the cells of the configured key columns alone.
+func (s *shape) keys(r *cells, members []member) ([]schema.Value, error) {
+	if s.keyCols == s.cols {
+		return s.row(r, members)
+	}
+	out := r.arena.Values(len(s.keyAt))
+	for i, at := range s.keyAt {
+		v, err := r.cell(&s.codecs[at], members[at].value)
+		if err != nil {
+			return nil, s.fault(int(at), err)
+		}
+		out[i] = v
+	}
+	return out, nil
+}
+
+func (s *shape) fault(i int, err error) error {
+	name := s.cols.List[i].Name
+	if t := s.cols.List[i].Type; t.Primitive != schema.Unknown {
+		err = fmt.Errorf("no %s: %w", t, err)
+	}
+	return &Error{Reason: ReasonValue, Column: name, Err: err}
+}

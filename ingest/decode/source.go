@@ -1,0 +1,222 @@
+package decode
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/gscd-io/gscd/delta/schema"
+	"github.com/gscd-io/gscd/ingest/change"
+)
+
+// A slot is a member of Debezium's source block that matters.
+type slot uint8
+
+const (
+	slotNone slot = iota
+	slotName
+	slotServerID
+	slotFile
+	slotPos
+	slotRow
+	slotGTID
+	slotTsMs
+	slotTsUs
+	slotTsNs
+	slotDB
+	slotTable
+	slotSnapshot
+	slots
+)
+
+func slotOf(name string) slot {
+	switch name {
+	case "name":
+		return slotName
+	case "server_id":
+		return slotServerID
+	case "file":
+		return slotFile
+	case "pos":
+		return slotPos
+	case "row":
+		return slotRow
+	case "gtid":
+		return slotGTID
+	case "ts_ms":
+		return slotTsMs
+	case "ts_us":
+		return slotTsUs
+	case "ts_ns":
+		return slotTsNs
+	case "db":
+		return slotDB
+	case "table":
+		return slotTable
+	case "snapshot":
+		return slotSnapshot
+	}
+	return slotNone
+}
+
+// source reads the source block. Its values are looked at only when asked for:
+// a record of another table is no error, whatever they are.
+type source struct {
+	at [slots]token
+}
+
+// find places the members.
+func (s *source) find(b []byte, members []member) error {
+	s.at = [slots]token{}
+	for i := range members {
+		m := &members[i]
+		at := slotOf(view(b[m.name.start:m.name.end]))
+		if at == slotNone {
+			continue
+		}
+		if s.at[at].kind != kindNone {
+			return fmt.Errorf("%q twice in the source block", b[m.name.start:m.name.end])
+		}
+		s.at[at] = m.value
+	}
+	return nil
+}
+
+// of reports whether the change is of the table "db.table".
+func (s *source) of(table string, r *cells) bool {
+	db, ok1 := s.str(slotDB, r)
+	name, ok2 := s.str(slotTable, r)
+	return ok1 && ok2 && len(table) == len(db)+1+len(name) &&
+		strings.HasPrefix(table, db) && table[len(db)] == '.' && strings.HasSuffix(table, name)
+}
+
+// str gives a string member; ok is false where it is none.
+func (s *source) str(at slot, r *cells) (string, bool) {
+	t := s.at[at]
+	if t.kind != kindString {
+		return "", false
+	}
+	out, err := text(r.b, t, r.arena)
+	return out, err == nil
+}
+
+// int gives an integer member, 0 where it is missing or null.
+func (s *source) int(at slot, r *cells) (int64, error) {
+	t := s.at[at]
+	if t.kind == kindNone || t.kind == kindNull {
+		return 0, nil
+	}
+	return r.whole(t)
+}
+
+// time gives an integer member in the given parts of a second; anything else
+// is no time.
+func (s *source) time(at slot, r *cells) (int64, bool) {
+	t := s.at[at]
+	if t.kind != kindNumber || t.flags&flagInteger == 0 {
+		return 0, false
+	}
+	return integer(r.raw(t))
+}
+
+// eventTime gives the event's time in microseconds, 0 where it has none: the
+// finest of the three times that agrees with ts_ms.
+func (s *source) eventTime(r *cells) (int64, error) {
+	ms, ok := s.time(slotTsMs, r)
+	if us, fine := s.time(slotTsUs, r); fine && (!ok || floorDiv(us, 1000) == ms) {
+		return us, nil
+	}
+	if ns, fine := s.time(slotTsNs, r); fine && (!ok || floorDiv(ns, 1_000_000) == ms) {
+		return floorDiv(ns, 1000), nil
+	}
+	if !ok && s.at[slotTsMs].kind == kindNumber && s.at[slotTsMs].flags&flagInteger != 0 || // past 64 bits
+		ms > math.MaxInt64/1000 || ms < math.MinInt64/1000 {
+		return 0, fmt.Errorf("source.ts_ms is %.30s: %w", r.raw(s.at[slotTsMs]), errTimeRange)
+	}
+	return ms * 1000, nil
+}
+
+func floorDiv(a, b int64) int64 {
+	q := a / b
+	if a%b < 0 {
+		q--
+	}
+	return q
+}
+
+// position gives the place in the binlog; ok is false where there is none.
+func (s *source) position(r *cells) (p change.Position, ok bool, err error) {
+	file, _ := s.str(slotFile, r)
+	number := file[strings.LastIndexByte(file, '.')+1:]
+	if number == "" || len(number) > 18 || !allDigits(number) {
+		return p, false, nil
+	}
+	p.File, _ = integer([]byte(number))
+	if s.at[slotPos].kind == kindNone {
+		return p, false, fmt.Errorf("source has the file %.40q but no pos", file)
+	}
+	if p.Pos, err = s.int(slotPos, r); err != nil || p.Pos < 0 {
+		return p, false, fmt.Errorf("source.pos is %.30s", r.raw(s.at[slotPos]))
+	}
+	row, err := s.int(slotRow, r)
+	if err != nil || row < 0 || row > math.MaxInt32 {
+		return p, false, fmt.Errorf("source.row is %.30s", r.raw(s.at[slotRow]))
+	}
+	p.Row = int32(row)
+	return p, true, nil
+}
+
+// load tells a read of a table from a change of it.
+func (s *source) load(r *cells) (read bool, load change.Load) {
+	t := s.at[slotSnapshot]
+	if t.kind == kindTrue {
+		return true, 0
+	}
+	switch snapshot, _ := s.str(slotSnapshot, r); snapshot {
+	case "true", "first_in_data_collection", "last_in_data_collection":
+		return true, 0
+	case "first":
+		return true, change.FirstRead
+	case "last":
+		return true, change.LastRead
+	case "incremental":
+		return true, change.Incremental
+	}
+	return false, 0
+}
+
+// isMySQLGTID reports whether the text is uuid:n or uuid:tag:n.
+func isMySQLGTID(s string) bool {
+	if len(s) < 38 || s[36] != ':' {
+		return false
+	}
+	for i := range 36 {
+		dash := i == 8 || i == 13 || i == 18 || i == 23
+		if dash != (s[i] == '-') {
+			return false
+		}
+	}
+	return true
+}
+
+// columnTime gives the event time that a cell says, in microseconds; 0 where
+// it is NULL.
+func columnTime(v schema.Value, typ schema.Type) (int64, error) {
+	switch {
+	case v.Kind == schema.Null || v.Kind == schema.Unavailable:
+		return 0, nil
+	case v.Kind == schema.String && typ.Primitive == schema.Unknown || typ.Primitive == schema.StringType:
+		n, _, err := parseTimestamp(v.S, false)
+		if err == errNoZone {
+			n, _, err = parseTimestamp(v.S, true)
+		}
+		return n, err
+	case v.Kind == schema.Int && (typ.Primitive == schema.Timestamp || typ.Primitive == schema.TimestampNTZ):
+		return v.I, nil
+	case v.Kind == schema.Int && typ.Primitive == schema.Date:
+		return v.I * microsPerDay, nil
+	case v.Kind == schema.Int && (typ.Primitive == schema.Unknown || typ.Primitive == schema.Long):
+		return millis.inMicros(v.I)
+	}
+	return 0, errTimestamp
+}
