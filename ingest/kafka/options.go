@@ -1,0 +1,213 @@
+package kafka
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
+	"go.uber.org/zap"
+)
+
+// Options say how to reach the brokers and how to read. Only Brokers and
+// Topics are needed.
+type Options struct {
+	// Brokers are addresses HOST:PORT to start from.
+	Brokers []string
+	// Topics are the topics of the table.
+	Topics []string
+	// Group names the consumer group whose offsets PublishOffsets sets. Empty: it does nothing.
+	Group string
+	// ClientID is what the brokers log. Default gscd.
+	ClientID string
+	// TLS switches encryption on where it is not nil.
+	TLS *TLS
+	// SASL switches authentication on where it is not nil.
+	SASL *SASL
+
+	// MaxRecord is the most bytes of a record (key, value, headers) that are
+	// delivered in full, see change.Record.Cap. Default 64 MiB, below 0 no limit.
+	MaxRecord int64
+	// FetchBytes bounds what is fetched ahead as it comes over the wire, all
+	// brokers together; a larger record is read all the same. Default 64 MiB,
+	// at least 1 MiB a broker.
+	FetchBytes int64
+	// PollWait is how long Poll waits for something to arrive. Default 250 ms.
+	PollWait time.Duration
+	// RequestTimeout bounds the repeating of one request. Default 15 s.
+	RequestTimeout time.Duration
+	// Now is the reader's clock. Default time.Now.
+	Now func() time.Time
+
+	// Logger takes the library's warnings (and, at debug level, its notes). Default: none.
+	Logger *zap.Logger
+	// Hooks are handed to the library, for metrics.
+	Hooks []kgo.Hook
+}
+
+// TLS names the PEM files of an encrypted connection.
+type TLS struct {
+	// CAFile holds the authorities to trust. Empty: the system's.
+	CAFile string
+	// CertFile and KeyFile are the client's certificate and key, for brokers that ask for one.
+	CertFile, KeyFile string
+	// ServerName is the name expected in the brokers' certificates. Empty: the host connected to.
+	ServerName string
+}
+
+// SASL holds credentials. It prints without the password.
+type SASL struct {
+	// Mechanism is plain, scram-sha-256 or scram-sha-512.
+	Mechanism string
+	Username  string
+	Password  string
+}
+
+// String leaves the password out.
+func (s SASL) String() string { return s.Mechanism + ":" + s.Username + ":***" }
+
+// GoString leaves the password out.
+func (s SASL) GoString() string { return "kafka.SASL{" + s.String() + "}" }
+
+const (
+	defaultMaxRecord  = 64 << 20
+	defaultFetchBytes = 64 << 20
+	// maxResponse is what a broker may send at once: more than any record that
+	// a topic would take.
+	maxResponse = 1 << 30
+)
+
+// withDefaults gives a copy in which everything is set.
+func (o Options) withDefaults() Options {
+	if o.ClientID == "" {
+		o.ClientID = "gscd"
+	}
+	if o.MaxRecord == 0 {
+		o.MaxRecord = defaultMaxRecord
+	}
+	if o.FetchBytes <= 0 {
+		o.FetchBytes = defaultFetchBytes
+	}
+	if o.PollWait <= 0 {
+		o.PollWait = 250 * time.Millisecond
+	}
+	if o.RequestTimeout <= 0 {
+		o.RequestTimeout = 15 * time.Second
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = zap.NewNop()
+	}
+	return o
+}
+
+// Validate names every fault of the options at once.
+func (o Options) Validate() error {
+	var errs []error
+	if len(o.Topics) == 0 {
+		errs = append(errs, errors.New("kafka: no topic to read"))
+	}
+	seen := make(map[string]bool)
+	for _, t := range o.Topics {
+		if t == "" || seen[t] {
+			errs = append(errs, fmt.Errorf("kafka: topic %q is empty or named twice", t))
+		}
+		seen[t] = true
+	}
+	return errors.Join(append(errs, o.validateConnection())...)
+}
+
+func (o Options) validateConnection() error {
+	var errs []error
+	if len(o.Brokers) == 0 || slices.Contains(o.Brokers, "") {
+		errs = append(errs, errors.New("kafka.brokers: name at least one broker as host:port, and no empty one"))
+	}
+	if t := o.TLS; t != nil && (t.CertFile == "") != (t.KeyFile == "") {
+		errs = append(errs, errors.New("kafka.tls: cert_file and key_file go together"))
+	}
+	if s := o.SASL; s != nil {
+		if _, err := s.mechanism(); err != nil {
+			errs = append(errs, err)
+		}
+		if s.Username == "" || s.Password == "" {
+			errs = append(errs, errors.New("kafka.sasl: username and password must be set"))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (s SASL) mechanism() (sasl.Mechanism, error) {
+	switch strings.ToLower(s.Mechanism) {
+	case "plain":
+		return plain.Auth{User: s.Username, Pass: s.Password}.AsMechanism(), nil
+	case "scram-sha-256":
+		return scram.Auth{User: s.Username, Pass: s.Password}.AsSha256Mechanism(), nil
+	case "scram-sha-512":
+		return scram.Auth{User: s.Username, Pass: s.Password}.AsSha512Mechanism(), nil
+	}
+	return nil, fmt.Errorf("kafka.sasl.mechanism: %q is not known: plain, scram-sha-256 or scram-sha-512", s.Mechanism)
+}
+
+func (t TLS) config() (*tls.Config, error) {
+	c := &tls.Config{ServerName: t.ServerName, MinVersion: tls.VersionTLS12}
+	if t.CAFile != "" {
+		pem, err := os.ReadFile(t.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("kafka.tls.ca_file: %w", err)
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("kafka.tls.ca_file: %s holds no certificate in PEM form", t.CAFile)
+		}
+	}
+	if t.CertFile != "" {
+		pair, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("kafka.tls.cert_file, key_file: %w", err)
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c, nil
+}
+
+// client gives the library's options that all our clients share. o has its defaults.
+func (o Options) client() ([]kgo.Opt, error) {
+	opts := []kgo.Opt{
+		kgo.SeedBrokers(o.Brokers...),
+		kgo.ClientID(o.ClientID),
+		kgo.SoftwareNameAndVersion("gscd", "1"),
+		kgo.DialTimeout(min(5*time.Second, o.RequestTimeout)),
+		kgo.RetryTimeout(o.RequestTimeout),
+		// A leader that moved is found within this time.
+		kgo.MetadataMinAge(time.Second),
+		kgo.BrokerMaxReadBytes(maxResponse),
+		kgo.DisableClientMetrics(),
+		kgo.WithLogger(logger{o.Logger}),
+		kgo.WithHooks(o.Hooks...),
+	}
+	if o.TLS != nil {
+		c, err := o.TLS.config()
+		if err != nil {
+			return nil, err
+		}
+		opts = append(opts, kgo.DialTLSConfig(c))
+	}
+	if o.SASL != nil {
+		m, err := o.SASL.mechanism()
+		if err != nil {
+			return nil, err
+		}
+		opts = append(opts, kgo.SASL(m))
+	}
+	return opts, nil
+}
