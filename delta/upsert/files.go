@@ -1,0 +1,226 @@
+package upsert
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/gscd-io/gscd/delta"
+	"github.com/gscd-io/gscd/delta/action"
+	"github.com/gscd-io/gscd/delta/dv"
+	"github.com/gscd-io/gscd/delta/parquet"
+	"github.com/gscd-io/gscd/delta/schema"
+	"github.com/gscd-io/gscd/delta/stats"
+)
+
+func sortedIDs(m map[uint32]*dv.Bitmap) []uint32 { return slices.Sorted(maps.Keys(m)) }
+
+// part is the rows of one partition.
+type part struct {
+	values map[string]*string
+	folder string
+	rows   [][]schema.Value
+	keys   []string
+	tags   []uint16
+}
+
+// writeNew writes the new rows, one file a partition.
+func (w *Writer) writeNew(ctx context.Context, b *Batch, tx *delta.Transaction, out *Written) error {
+	if len(b.Rows) == 0 {
+		return nil
+	}
+	parts, err := split(b)
+	if err != nil {
+		return err
+	}
+	for _, p := range parts {
+		add, err := w.writeFile(ctx, b.Schema, b.PartitionBy, p, b.Footer)
+		if err != nil {
+			return err
+		}
+		tx.Add(add)
+		out.added = append(out.added, addedFile{add, int64(len(p.rows)), p.keys, p.tags})
+	}
+	return nil
+}
+
+func split(b *Batch) ([]*part, error) {
+	if len(b.PartitionBy) == 0 {
+		return []*part{{rows: b.Rows, keys: b.Keys, tags: b.Tags}}, nil
+	}
+	at := make([]int, len(b.PartitionBy))
+	for i, name := range b.PartitionBy {
+		if at[i] = b.Schema.Index(name); at[i] < 0 {
+			return nil, fmt.Errorf("partition column %q is not in the table", name)
+		}
+	}
+	byFolder := map[string]*part{}
+	for i, row := range b.Rows {
+		var folder strings.Builder
+		values := make(map[string]*string, len(at))
+		for j, c := range at {
+			text := action.FormatPartitionValue(row[c], b.Schema.Fields[c].Type)
+			values[b.PartitionBy[j]] = text
+			folder.WriteString(action.PartitionFolder(b.PartitionBy[j], text))
+			folder.WriteByte('/')
+		}
+		p := byFolder[folder.String()]
+		if p == nil {
+			p = &part{values: values, folder: folder.String()}
+			byFolder[p.folder] = p
+		}
+		p.rows = append(p.rows, row)
+		p.keys = append(p.keys, b.Keys[i])
+		p.tags = append(p.tags, b.Tags[i])
+	}
+	var parts []*part
+	for _, folder := range slices.Sorted(maps.Keys(byFolder)) {
+		parts = append(parts, byFolder[folder])
+	}
+	return parts, nil
+}
+
+// writeFile stores the rows of a partition as one data file.
+func (w *Writer) writeFile(ctx context.Context, s *schema.Schema, partitionBy []string, p *part, footer map[string]string) (*action.Add, error) {
+	var columns []parquet.Column
+	var keep []int
+	for i, f := range s.Fields {
+		if !slices.Contains(partitionBy, f.Name) {
+			columns = append(columns, parquet.Column{Name: f.Name, Type: f.Type})
+			keep = append(keep, i)
+		}
+	}
+	visible := len(columns)
+	for i, h := range w.o.Hidden {
+		columns = append(columns, h)
+		keep = append(keep, len(s.Fields)+i)
+	}
+	rows := p.rows
+	if len(keep) != len(s.Fields)+len(w.o.Hidden) {
+		rows = make([][]schema.Value, len(p.rows))
+		for i, row := range p.rows {
+			rows[i] = make([]schema.Value, len(keep))
+			for c, from := range keep {
+				rows[i][c] = row[from]
+			}
+		}
+	}
+	encoder, err := parquet.NewEncoder(columns, parquet.EncoderOptions{KeyValue: footer})
+	if err != nil {
+		return nil, err
+	}
+	data, st, err := encoder.Encode(rows)
+	if err != nil {
+		return nil, fmt.Errorf("encode a data file: %w", err)
+	}
+	key := p.folder + "part-" + uuid.NewString() + ".parquet"
+	if err := w.store.Put(ctx, key, data); err != nil {
+		return nil, fmt.Errorf("write data file: %w", err)
+	}
+	names := make([]stats.Field, visible)
+	for i, c := range columns[:visible] {
+		names[i] = stats.Field{Name: c.Name, Type: c.Type}
+	}
+	st.Columns = st.Columns[:visible]
+	values := p.values
+	if values == nil {
+		values = map[string]*string{}
+	}
+	return &action.Add{
+		Path: action.EncodePath(key), PartitionValues: values, Size: int64(len(data)),
+		ModificationTime: w.now().UnixMilli(), DataChange: true, Stats: stats.Encode(names, st, nil),
+	}, nil
+}
+
+// rewrite writes what is left of every touched file as a new one, in place of
+// a deletion vector.
+func (w *Writer) rewrite(ctx context.Context, b *Batch, ended map[uint32]*dv.Bitmap, tx *delta.Transaction, out *Written) error {
+	now := w.now()
+	for _, id := range sortedIDs(ended) {
+		s, dead := w.segments[id], ended[id]
+		if s.dead != nil {
+			dead.Or(s.dead)
+		}
+		tx.Remove(delta.RemoveOf(s.add, now, true))
+		out.replaced = append(out.replaced, segmentChange{id: id})
+		if dead.Cardinality() >= s.rows {
+			continue
+		}
+		p, err := w.survivors(ctx, b.Schema, s, dead)
+		if err != nil {
+			return err
+		}
+		f, err := w.open(ctx, s)
+		if err != nil {
+			return err
+		}
+		add, err := w.writeFile(ctx, b.Schema, b.PartitionBy, p, f.KeyValue())
+		if err != nil {
+			return err
+		}
+		tx.Add(add)
+		out.added = append(out.added, addedFile{add, int64(len(p.rows)), p.keys, p.tags})
+	}
+	return nil
+}
+
+// survivors reads the rows of a file that stay.
+func (w *Writer) survivors(ctx context.Context, s *schema.Schema, seg *segment, dead *dv.Bitmap) (*part, error) {
+	p := &part{values: seg.add.PartitionValues}
+	if i := strings.LastIndexByte(seg.key, '/'); i >= 0 {
+		p.folder = seg.key[:i+1]
+	}
+	var columns []parquet.Column
+	for _, f := range s.Fields {
+		columns = append(columns, parquet.Column{Name: f.Name, Type: f.Type})
+	}
+	columns = append(columns, w.o.Hidden...)
+	keyAt := make([]int, len(w.o.Key))
+	for i, name := range w.o.Key {
+		keyAt[i] = s.Index(name)
+	}
+	f, err := w.open(ctx, seg)
+	if err != nil {
+		return nil, err
+	}
+	var buf []byte
+	for b, err := range f.Scan(ctx, columns, parquet.ScanOptions{}) {
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", seg.key, err)
+		}
+		batch := make([][]schema.Value, 0, b.Rows)
+		for i := range b.Rows {
+			if dead.Contains(uint32(b.FirstRow + int64(i))) {
+				continue
+			}
+			row := make([]schema.Value, len(columns))
+			for c := range columns {
+				row[c] = b.Columns[c][i]
+				row[c].S = strings.Clone(row[c].S)
+			}
+			batch = append(batch, row)
+		}
+		if err := w.fillPartition(seg, columns, batch); err != nil {
+			return nil, err
+		}
+		for _, row := range batch {
+			buf = buf[:0]
+			for _, at := range keyAt {
+				v := schema.Value{}
+				if at >= 0 {
+					v = row[at]
+				}
+				buf = v.AppendEncoded(buf)
+			}
+			key := string(buf)
+			p.rows = append(p.rows, row)
+			p.keys = append(p.keys, key)
+			p.tags = append(p.tags, w.index.Get(key).Tag())
+		}
+	}
+	return p, nil
+}

@@ -1,0 +1,353 @@
+package upsert
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/gscd-io/gscd/delta"
+	"github.com/gscd-io/gscd/delta/action"
+	"github.com/gscd-io/gscd/delta/dv"
+	"github.com/gscd-io/gscd/delta/objstore"
+	"github.com/gscd-io/gscd/delta/parquet"
+	"github.com/gscd-io/gscd/delta/schema"
+)
+
+// What callers decide on.
+var (
+	// ErrDuplicateKey: a key is live twice in the table.
+	ErrDuplicateKey = errors.New("a key is live twice")
+	// ErrInconsistent: log, files and index disagree.
+	ErrInconsistent = errors.New("log and data files disagree")
+)
+
+// Options say what rows look like.
+type Options struct {
+	// Key names the key columns. One that the table does not have yet is NULL.
+	Key []string
+	// Hidden columns are written behind the table's own and are not in its schema.
+	Hidden []parquet.Column
+	// TagColumns names the hidden columns of which Tag makes a row's tag, when
+	// the index is built from files; a file may lack them.
+	TagColumns []string
+	Tag        func(cells []schema.Value) uint16
+	// CopyOnWrite rewrites files instead of writing deletion vectors.
+	CopyOnWrite bool
+}
+
+// Writer is the index and the live files of one table at one version.
+type Writer struct {
+	store    objstore.Store
+	o        Options
+	index    *Index
+	segments map[uint32]*segment
+	last     uint32
+	opened   []*segment
+	encoder  *parquet.Encoder
+	encodes  []parquet.Column
+	now      func() time.Time
+}
+
+// New makes the writer of a table without files.
+func New(store objstore.Store, o Options) *Writer {
+	return &Writer{store: store, o: o, index: NewIndex(), segments: map[uint32]*segment{}, now: time.Now}
+}
+
+// Open makes the writer of a version and builds its index from the key columns
+// of the live files. The error wraps ErrDuplicateKey, ErrInconsistent, or says
+// which file can't be read.
+func Open(ctx context.Context, store objstore.Store, snap *delta.Snapshot, o Options) (*Writer, error) {
+	w := New(store, o)
+	for _, add := range snap.Files() {
+		if err := w.index1(ctx, snap, add); err != nil {
+			return nil, fmt.Errorf("build the key index: %w", err)
+		}
+	}
+	return w, nil
+}
+
+// Index gives the key index. It must not be changed.
+func (w *Writer) Index() *Index { return w.index }
+
+// Footer gives the entries that a segment's file was written with.
+func (w *Writer) Footer(id uint32) map[string]string {
+	s := w.segments[id]
+	if s == nil {
+		return nil
+	}
+	f, err := w.open(context.Background(), s)
+	if err != nil {
+		return nil // whoever needs the rows gets the error
+	}
+	return f.KeyValue()
+}
+
+// index1 puts the live rows of one file into the index.
+func (w *Writer) index1(ctx context.Context, snap *delta.Snapshot, add *action.Add) error {
+	dead, err := delta.ReadDeletionVector(ctx, w.store, add)
+	if err != nil {
+		return err
+	}
+	s, err := w.newSegment(add, -1, dead)
+	if err != nil {
+		return err
+	}
+	f, err := w.open(ctx, s)
+	if err != nil {
+		return err
+	}
+	if s.rows = f.NumRows(); s.rows > 1<<32-1 {
+		return fmt.Errorf("%w: %s has %d rows, more than a file may have", ErrInconsistent, s.key, s.rows)
+	}
+	columns, fixed, err := w.keyColumns(snap.Schema(), s)
+	if err != nil {
+		return err
+	}
+	nkeys := len(columns)
+	for _, name := range w.o.TagColumns {
+		for _, h := range w.o.Hidden {
+			if h.Name == name {
+				columns = append(columns, h)
+			}
+		}
+	}
+	var buf []byte
+	cells := make([]schema.Value, len(columns))
+	for b, err := range f.Scan(ctx, columns, parquet.ScanOptions{}) {
+		if err != nil {
+			return fmt.Errorf("read %s: %w", s.key, err)
+		}
+		for i := range b.Rows {
+			row := uint32(b.FirstRow + int64(i))
+			if dead != nil && dead.Contains(row) {
+				continue
+			}
+			for c := range cells {
+				cells[c] = b.Columns[c][i]
+			}
+			buf = buf[:0]
+			for c := range nkeys {
+				if fixed[c] != nil {
+					cells[c] = *fixed[c]
+				}
+				buf = cells[c].AppendEncoded(buf)
+			}
+			ref := makeRef(s.id, row, w.tag(cells[nkeys:]))
+			var old Ref
+			if nkeys == 1 && cells[0].Kind == schema.Int {
+				old = w.index.putInt(cells[0].I, ref)
+			} else {
+				old = w.index.Put(string(buf), ref)
+			}
+			if old != 0 {
+				return fmt.Errorf("%w: key %s, in %s row %d and in %s row %d: delete one of the rows", ErrDuplicateKey,
+					keyText(columns[:nkeys], cells), w.segments[old.Segment()].key, old.Row(), s.key, row)
+			}
+		}
+	}
+	return nil
+}
+
+func (w *Writer) tag(cells []schema.Value) uint16 {
+	if w.o.Tag == nil {
+		return 0
+	}
+	return w.o.Tag(cells)
+}
+
+func keyText(columns []parquet.Column, cells []schema.Value) string {
+	var b strings.Builder
+	for i, c := range columns {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%s=%v", c.Name, schema.DecodeKeyCell(string(cells[i].AppendEncoded(nil)), c.Type))
+	}
+	return b.String()
+}
+
+// keyColumns gives the key columns to read from a file; fixed has the values
+// of those that are partition columns.
+func (w *Writer) keyColumns(s *schema.Schema, seg *segment) ([]parquet.Column, []*schema.Value, error) {
+	columns := make([]parquet.Column, len(w.o.Key))
+	fixed := make([]*schema.Value, len(w.o.Key))
+	for i, name := range w.o.Key {
+		columns[i] = parquet.Column{Name: name, Type: schema.Of(schema.Long)}
+		if at := s.Index(name); at >= 0 {
+			columns[i].Type = s.Fields[at].Type
+		}
+		if text, ok := seg.add.PartitionValues[name]; ok {
+			v, err := action.ParsePartitionValue(text, columns[i].Type)
+			if err != nil {
+				return nil, nil, fmt.Errorf("partition value of %s: %w", seg.key, err)
+			}
+			fixed[i] = &v
+		}
+	}
+	return columns, fixed, nil
+}
+
+// Batch is what one commit changes, one entry a key.
+type Batch struct {
+	Schema      *schema.Schema
+	PartitionBy []string
+	// Rows are the new rows: the cells of Schema, then those of Hidden. Keys
+	// and Tags belong to them.
+	Rows [][]schema.Value
+	Keys []string
+	Tags []uint16
+	// Replaced are the live rows that end, because their key is in Rows or in
+	// Removed. Removed are keys that leave the table.
+	Replaced []Ref
+	Removed  []string
+	// Killed are further rows that end, whose keys nobody has named.
+	Killed map[uint32]*dv.Bitmap
+	// Footer is written into each new file.
+	Footer map[string]string
+}
+
+// Written is what Write put into a transaction, to be Applied when it is committed.
+type Written struct {
+	removed  []string
+	killed   map[uint32]*dv.Bitmap
+	replaced []segmentChange
+	added    []addedFile
+}
+
+type segmentChange struct {
+	id   uint32
+	add  *action.Add // nil: the file is gone
+	dead *dv.Bitmap
+}
+
+type addedFile struct {
+	add  *action.Add
+	rows int64
+	keys []string
+	tags []uint16
+}
+
+// Write stores the batch's files and puts the actions that make them part of
+// the table into tx. Nothing of the Writer changes.
+func (w *Writer) Write(ctx context.Context, b *Batch, tx *delta.Transaction) (*Written, error) {
+	out := &Written{removed: b.Removed, killed: b.Killed}
+	ended, err := w.ended(b)
+	if err != nil {
+		return nil, err
+	}
+	if w.o.CopyOnWrite {
+		err = w.rewrite(ctx, b, ended, tx, out)
+	} else {
+		err = w.mark(ctx, ended, tx, out)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return out, w.writeNew(ctx, b, tx, out)
+}
+
+// ended collects the rows that end, by segment.
+func (w *Writer) ended(b *Batch) (map[uint32]*dv.Bitmap, error) {
+	rows := map[uint32][]uint32{}
+	for _, r := range b.Replaced {
+		rows[r.Segment()] = append(rows[r.Segment()], r.Row())
+	}
+	out := make(map[uint32]*dv.Bitmap, len(rows)+len(b.Killed))
+	for id, list := range rows {
+		bitmap := dv.New()
+		bitmap.AddMany(list)
+		out[id] = bitmap
+	}
+	for id, killed := range b.Killed {
+		if out[id] == nil {
+			out[id] = killed.Clone()
+		} else {
+			out[id].Or(killed)
+		}
+	}
+	for id := range out {
+		if w.segments[id] == nil {
+			return nil, fmt.Errorf("%w: the index points at segment %d, which is not live", ErrInconsistent, id)
+		}
+	}
+	return out, nil
+}
+
+// mark gives every touched file a new deletion vector, all in one .bin file; a
+// file without a live row left goes.
+func (w *Writer) mark(ctx context.Context, ended map[uint32]*dv.Bitmap, tx *delta.Transaction, out *Written) error {
+	var pack dv.Packer
+	id := uuid.New()
+	now := w.now()
+	var vectors []*action.Add
+	for _, segID := range sortedIDs(ended) {
+		s, dead := w.segments[segID], ended[segID]
+		if s.dead != nil {
+			dead.Or(s.dead)
+		}
+		tx.Remove(delta.RemoveOf(s.add, now, true))
+		if dead.Cardinality() >= s.rows {
+			out.replaced = append(out.replaced, segmentChange{id: segID})
+			continue
+		}
+		offset, size, cardinality, err := pack.Append(dead)
+		if err != nil {
+			return fmt.Errorf("deletion vector of %s: %w", s.key, err)
+		}
+		add := *s.add
+		add.DataChange = true
+		add.DeletionVector = &action.DeletionVector{
+			StorageType: "u", PathOrInlineDV: dv.PathOfID(id), Offset: &offset, SizeInBytes: size, Cardinality: cardinality,
+		}
+		if add.Stats, err = loosen(s.add.Stats, s.rows); err != nil {
+			return fmt.Errorf("statistics of %s: %w", s.key, err)
+		}
+		vectors = append(vectors, &add)
+		out.replaced = append(out.replaced, segmentChange{segID, &add, dead})
+	}
+	if pack.Len() > 0 {
+		if err := w.store.Put(ctx, dv.FileName(id), pack.Bytes()); err != nil {
+			return fmt.Errorf("write deletion vectors: %w", err)
+		}
+	}
+	for _, add := range vectors {
+		tx.Add(add)
+	}
+	return nil
+}
+
+// Applied moves the index and the files to the version that the transaction
+// has become.
+func (w *Writer) Applied(out *Written) error {
+	if len(out.killed) > 0 {
+		w.index.DeleteRefs(func(r Ref) bool {
+			killed := out.killed[r.Segment()]
+			return killed != nil && killed.Contains(r.Row())
+		})
+	}
+	for _, key := range out.removed {
+		w.index.Delete(key)
+	}
+	for _, c := range out.replaced {
+		if c.add == nil {
+			delete(w.segments, c.id)
+			continue
+		}
+		s := w.segments[c.id]
+		s.add, s.dead = c.add, c.dead
+	}
+	for _, a := range out.added {
+		s, err := w.newSegment(a.add, a.rows, nil)
+		if err != nil {
+			return err
+		}
+		for i, key := range a.keys {
+			w.index.Put(key, makeRef(s.id, uint32(i), a.tags[i]))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,134 @@
+package ingest
+
+import (
+	"github.com/gscd-io/gscd/delta/dv"
+	"github.com/gscd-io/gscd/delta/schema"
+	"github.com/gscd-io/gscd/delta/upsert"
+	"github.com/gscd-io/gscd/drift"
+	"github.com/gscd-io/gscd/ingest/deadletter"
+	"github.com/gscd-io/gscd/progress"
+	"github.com/gscd-io/gscd/snapshotter"
+)
+
+// batch is what the next commit will hold: changes of the open label folded
+// per key onto what the table has, changes of later labels, dead letters.
+type batch struct {
+	entries []entry
+	index   map[string]int32
+	// killed are rows of the table that a truncate or a replacing load took away.
+	killed      map[uint32]*dv.Bitmap
+	killedCount int64
+	held        drift.Writer
+	dead        []deadletter.Entry
+	late        []progress.LateChange
+	records     int
+	bytes       int64
+	// dirty tells that progress moved, even if no row did.
+	dirty bool
+}
+
+// entry is one key's state in the batch. Its zero value is a key that nothing is known of.
+type entry struct {
+	key string
+	// meta is where the state stands, valid where known is set; a state that
+	// lies in the table and has not been looked up has old set and known unset.
+	meta  snapshotter.Meta
+	known bool
+	live  bool
+	// dirty: the batch changed the key, and row (if live) goes into a file.
+	dirty bool
+	// deleted: it ended by a delete, whose marker must be remembered.
+	deleted bool
+	// row is the new row; cells of kind Unavailable keep what base has.
+	row  []schema.Value
+	base upsert.Ref
+	// old is the row that the table has for the key, 0 for none.
+	old upsert.Ref
+}
+
+func newBatch() *batch { return &batch{index: map[string]int32{}} }
+
+// stand gives the entry of a key, looking the table up where the batch does
+// not have it. The pointer is good until the next call.
+func (l *Lane) stand(key string) *entry {
+	b := l.batch
+	if i, ok := b.index[key]; ok {
+		return &b.entries[i]
+	}
+	e := entry{key: key}
+	if ref := l.writer.Index().Get(key); ref != 0 && !b.isKilled(ref) {
+		e.old, e.live = ref, true
+	} else if m, ok := l.markers.Get(key, l.state().Open); ok {
+		e.meta, e.known = m, true
+	}
+	b.index[key] = int32(len(b.entries))
+	b.entries = append(b.entries, e)
+	return &b.entries[len(b.entries)-1]
+}
+
+func (b *batch) isKilled(ref upsert.Ref) bool {
+	bitmap := b.killed[ref.Segment()]
+	return bitmap != nil && bitmap.Contains(ref.Row())
+}
+
+func (b *batch) kill(ref upsert.Ref) {
+	if b.killed == nil {
+		b.killed = map[uint32]*dv.Bitmap{}
+	}
+	bitmap := b.killed[ref.Segment()]
+	if bitmap == nil {
+		bitmap = dv.New()
+		b.killed[ref.Segment()] = bitmap
+	}
+	bitmap.Add(ref.Row())
+	b.killedCount++
+}
+
+// Tags of refs: the partition of the change that gave the row (manyPartitions
+// where it has no room), and whether that was a read.
+const (
+	manyPartitions = 127
+	readTag        = 1 << 7
+)
+
+func tagOf(m snapshotter.Meta) uint16 {
+	tag := uint16(manyPartitions)
+	if m.Partition >= 0 && m.Partition < manyPartitions {
+		tag = uint16(m.Partition)
+	}
+	if m.Rank != snapshotter.RankChange {
+		tag |= readTag
+	}
+	return tag
+}
+
+// fresh reports whether a change is newer than what the key has. taken tells
+// that it has just been taken from its partition, so that its offset is above
+// that of every change applied from there.
+func (l *Lane) fresh(e *entry, m snapshotter.Meta, taken bool) (bool, error) {
+	if !l.state().AboveFloors(m) {
+		return false, nil
+	}
+	if e.known {
+		return snapshotter.Newer(m, e.meta), nil
+	}
+	if e.old == 0 {
+		return true, nil
+	}
+	tag := e.old.Tag()
+	samePartition := tag&manyPartitions != manyPartitions && int32(tag&manyPartitions) == m.Partition
+	if taken && samePartition && tag&readTag == 0 && m.Rank == snapshotter.RankChange {
+		return true, nil
+	}
+	f := l.facts(e.old.Segment())
+	byOffset := samePartition && tag&readTag == 0 && m.Rank == snapshotter.RankChange
+	if !byOffset && f.below(m) {
+		return true, nil
+	}
+	meta, err := l.lookUp(e.old)
+	if err != nil {
+		return false, err
+	}
+	e.meta, e.known = meta, true
+	return snapshotter.Newer(m, meta), nil
+}

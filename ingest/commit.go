@@ -1,0 +1,322 @@
+package ingest
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+	"go.uber.org/zap"
+
+	"github.com/gscd-io/gscd/delta"
+	"github.com/gscd-io/gscd/delta/action"
+	"github.com/gscd-io/gscd/delta/parquet"
+	"github.com/gscd-io/gscd/delta/schema"
+	"github.com/gscd-io/gscd/delta/upsert"
+	"github.com/gscd-io/gscd/ingest/change"
+	"github.com/gscd-io/gscd/ingest/marker"
+	"github.com/gscd-io/gscd/progress"
+	"github.com/gscd-io/gscd/savepoint"
+)
+
+// flush commits the batch: dead letters first, then files, held changes and
+// markers, then the one commit that names them all. Nothing to say: no commit.
+func (l *Lane) flush() error {
+	b := l.batch
+	if !b.dirty && b.records == 0 {
+		return nil
+	}
+	if len(b.dead) > 0 {
+		if l.dead == nil {
+			return fmt.Errorf("table %s: there are dead letters and no store for them", l.o.Name)
+		}
+		if err := l.dead.Write(l.ctx, b.dead); err != nil {
+			return fmt.Errorf("table %s: write dead letters: %w", l.o.Name, err)
+		}
+	}
+	tx, err := l.transaction()
+	if err != nil {
+		return err
+	}
+	rows, written, err := l.writeRows(tx)
+	if err != nil {
+		return fmt.Errorf("table %s: write rows: %w", l.o.Name, err)
+	}
+	if b.held.Len() > 0 {
+		l.p.Group++
+		files, err := b.held.Write(l.ctx, l.o.Store, l.p.Group)
+		if err != nil {
+			return fmt.Errorf("table %s: %w", l.o.Name, err)
+		}
+		l.p.Held = append(l.p.Held, files...)
+	}
+	var added []marker.Added
+	for i := range b.entries {
+		if e := &b.entries[i]; e.deleted && !e.live {
+			added = append(added, marker.Added{Key: e.key, Meta: e.meta})
+		}
+	}
+	if l.p.Markers, err = marker.Write(l.ctx, l.o.Store, l.p.Markers, l.state().Open, added, l.markers); err != nil {
+		return fmt.Errorf("table %s: %w", l.o.Name, err)
+	}
+	l.p.Kind = progress.Batch
+	l.p.Label = l.o.Calendar.Name(l.state().Open)
+	l.p.Rows = rows
+	l.p.Late, l.p.Seals = b.late, nil
+	l.countHoles()
+	named := func(r progress.RolledBack) bool { return r.Label == l.state().Open && !r.ForGood }
+	l.p.RolledBack = slices.DeleteFunc(l.p.RolledBack, named)
+	if err := l.commit(tx, "WRITE"); err != nil {
+		return err
+	}
+	if err := l.writer.Applied(written); err != nil {
+		return fmt.Errorf("table %s: %w", l.o.Name, err)
+	}
+	for _, a := range added {
+		l.markers.Put(a.Key, l.state().Open, a.Meta)
+	}
+	l.addLate(b.late)
+	l.committedColumns = len(l.columns.list)
+	l.batch, l.arena = newBatch(), &change.Arena{}
+	clear(l.segmentFacts)
+	l.publish()
+	return l.maybeCheckpoint()
+}
+
+func (l *Lane) countHoles() {
+	var span int64
+	for _, p := range l.state().Partitions {
+		span += p.Next - p.Start
+	}
+	l.p.Totals.Holes = span - l.p.Totals.Taken
+}
+
+// transaction begins the next commit; for a table that does not exist it also
+// creates it.
+func (l *Lane) transaction() (*delta.Transaction, error) {
+	if l.base == nil {
+		l.table = delta.New(l.o.Store)
+	}
+	tx := delta.NewTransaction(l.table, l.base)
+	if l.base != nil && len(l.columns.list) == l.committedColumns {
+		return tx, nil
+	}
+	s, err := l.columns.schema()
+	if err != nil {
+		return nil, fmt.Errorf("table %s: %w", l.o.Name, err)
+	}
+	features := []string{}
+	if !l.o.CopyOnWrite {
+		features = append(features, delta.FeatureDeletionVectors)
+	}
+	if slices.ContainsFunc(s.Fields, func(f schema.Field) bool { return f.Type.Primitive == schema.TimestampNTZ }) {
+		features = append(features, delta.FeatureTimestampNTZ)
+	}
+	if l.base != nil {
+		meta := *l.base.Metadata()
+		meta.SchemaString = s.String()
+		tx.SetMetadata(meta)
+		if p := delta.WithFeatures(*l.base.Protocol(), features...); !slices.Equal(p.WriterFeatures, l.base.Protocol().WriterFeatures) || p.MinWriterVersion != l.base.Protocol().MinWriterVersion {
+			tx.SetProtocol(p)
+		}
+		return tx, nil
+	}
+	settings := savepoint.Settings{Calendar: l.o.Calendar, Key: l.key, SourceFormat: l.o.Format}
+	properties := delta.ProtectiveProperties(l.o.SavepointDays)
+	if !l.o.CopyOnWrite {
+		properties[delta.PropertyDeletionVectors] = "true"
+	}
+	maps.Copy(properties, settings.Properties())
+	maps.Copy(properties, l.o.Properties)
+	tx.SetProtocol(delta.ProtocolFor(features...))
+	created := time.Now().UnixMilli()
+	tx.SetMetadata(action.Metadata{
+		ID: uuid.NewString(), Name: l.o.Name, Format: action.Format{Provider: "parquet"}, SchemaString: s.String(),
+		PartitionColumns: append([]string{}, l.o.PartitionBy...), Configuration: properties, CreatedTime: &created,
+	})
+	return tx, nil
+}
+
+func (c *columns) schema() (*schema.Schema, error) {
+	fields := make([]schema.Field, len(c.list))
+	for i, col := range c.list {
+		fields[i] = schema.Field{Name: col.Name, Type: col.Type, Nullable: true}
+	}
+	return schema.New(fields...)
+}
+
+// writeRows writes the batch's rows and deletes into tx; it gives the number
+// of live rows that the table will have.
+func (l *Lane) writeRows(tx *delta.Transaction) (int64, *upsert.Written, error) {
+	b := l.batch
+	s, err := l.columns.schema()
+	if err != nil {
+		return 0, nil, err
+	}
+	if err := l.fillBases(s); err != nil {
+		return 0, nil, err
+	}
+	out := &upsert.Batch{Schema: s, PartitionBy: l.o.PartitionBy}
+	live := int64(l.writer.Index().Len()) - b.killedCount
+	var f facts
+	for i := range b.entries {
+		e := &b.entries[i]
+		if !e.dirty {
+			continue
+		}
+		if e.old != 0 {
+			out.Replaced = append(out.Replaced, e.old)
+			live--
+		}
+		if !e.live {
+			if e.old != 0 {
+				out.Removed = append(out.Removed, e.key)
+			}
+			continue
+		}
+		live++
+		f.add(e.meta, len(out.Rows) == 0)
+		out.Rows = append(out.Rows, l.fullRow(e, len(s.Fields)))
+		out.Keys = append(out.Keys, e.key)
+		out.Tags = append(out.Tags, tagOf(e.meta))
+	}
+	out.Killed = b.killed
+	if len(out.Rows) > 0 {
+		out.Footer = f.encode()
+	}
+	written, err := l.writer.Write(l.ctx, out, tx)
+	return live, written, err
+}
+
+// fullRow gives a row with its hidden cells behind.
+func (l *Lane) fullRow(e *entry, columns int) []schema.Value {
+	full := e.row
+	if len(e.row) == columns && cap(e.row) >= columns+len(Hidden) {
+		full = e.row[:columns+len(Hidden)]
+	} else {
+		full = l.arena.Values(columns + len(Hidden))
+		copy(full, e.row)
+	}
+	hiddenCells(full[columns:], e.meta)
+	return full
+}
+
+// fillBases reads the cells that rows keep from the rows they replace.
+func (l *Lane) fillBases(s *schema.Schema) error {
+	var refs []upsert.Ref
+	var which []int
+	for i := range l.batch.entries {
+		if e := &l.batch.entries[i]; e.dirty && e.live && e.base != 0 {
+			refs = append(refs, e.base)
+			which = append(which, i)
+		}
+	}
+	if len(refs) == 0 {
+		return nil
+	}
+	cols := make([]parquet.Column, len(s.Fields))
+	for i, f := range s.Fields {
+		cols[i] = parquet.Column{Name: f.Name, Type: f.Type}
+	}
+	rows, err := l.writer.ReadRows(l.ctx, refs, cols)
+	if err != nil {
+		return fmt.Errorf("read the rows that partial images keep: %w", err)
+	}
+	for n, i := range which {
+		row := l.batch.entries[i].row
+		for c := range row {
+			if row[c].Kind == schema.Unavailable {
+				row[c] = rows[n][c]
+			}
+		}
+	}
+	return nil
+}
+
+// commit makes the transaction a version, with the lane's progress.
+func (l *Lane) commit(tx *delta.Transaction, operation string) error {
+	raw, err := l.p.Encode()
+	if err != nil {
+		return fmt.Errorf("table %s: encode progress: %w", l.o.Name, err)
+	}
+	tx.SetTxn(progress.AppID, delta.OwnVersion)
+	tx.SetCommitInfo(operation,
+		map[string]string{"label": l.p.Label, "kind": string(l.p.Kind)},
+		map[string]string{"numRecords": strconv.Itoa(l.batch.records), "numOutputRows": strconv.FormatInt(l.p.Rows, 10)},
+		map[string]any{progress.Key: raw})
+	outcome, err := tx.Commit(l.ctx)
+	if err != nil {
+		return fmt.Errorf("table %s: commit: %w", l.o.Name, err)
+	}
+	if !outcome.Committed {
+		return fmt.Errorf("%w: version %d was written by someone else", errReload, outcome.Conflict.Version)
+	}
+	l.base = outcome.Snapshot
+	for _, p := range l.state().Partitions {
+		l.committed[p.ID()] = p.Next
+	}
+	l.o.Log.Info("committed", zap.String("table", l.o.Name), zap.String("label", l.p.Label), zap.Int64("version", l.base.Version()),
+		zap.String("kind", string(l.p.Kind)), zap.Int("records", l.batch.records), zap.Int64("rows", l.p.Rows))
+	return nil
+}
+
+// publish tells lag tools how far the table is; that they don't hear it is no fault of the table.
+func (l *Lane) publish() {
+	if src, ok := l.source.(offsetPublisher); ok {
+		if err := src.PublishOffsets(l.ctx, l.committed); err != nil {
+			l.o.Log.Warn("group offsets were not published", l.fields("err", err.Error())...)
+		}
+	}
+}
+
+// maybeCheckpoint writes a checkpoint once in a while. A checkpoint that can't
+// be written is logged: the log alone is enough to read the table.
+func (l *Lane) maybeCheckpoint() error {
+	if l.base.Version()-l.lastCheckpoint < l.o.CheckpointEvery {
+		return nil
+	}
+	return l.checkpoint()
+}
+
+func (l *Lane) checkpoint() error {
+	done, err := l.table.Checkpoint(l.ctx, l.base, delta.CheckpointOptions{})
+	if err != nil {
+		if errors.Is(err, l.ctx.Err()) {
+			return err
+		}
+		l.o.Log.Warn("a checkpoint was not written", l.fields("err", err.Error())...)
+		return nil
+	}
+	l.base = done.Snapshot // without the tombstones that have expired
+	l.lastCheckpoint = l.base.Version()
+	return nil
+}
+
+// digest is SHA-256 over the live files and deletion vectors, in order of path.
+func digest(s *delta.Snapshot) string {
+	var names []string
+	for _, add := range s.Files() {
+		names = append(names, fileName(add))
+	}
+	slices.Sort(names)
+	h := sha256.New()
+	for _, n := range names {
+		h.Write([]byte(n))
+		h.Write([]byte{'\n'})
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+func fileName(add *action.Add) string {
+	if add.DeletionVector == nil {
+		return add.Path
+	}
+	return add.Path + " " + add.DeletionVector.UniqueID()
+}
+
+func rfc3339(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }

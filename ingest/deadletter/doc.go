@@ -1,0 +1,12 @@
+// Package deadletter keeps the records that could not be applied, as a Delta
+// table beside the table: every engine can read it.
+//
+// Nouns: Entry (one record with coordinates, reason and bytes), Table.
+//
+// Invariants:
+//
+//  1. Entries are stored before the commit that moves past their records.
+//  2. Topic, partition and offset identify an entry: what is replayed after a
+//     crash or a rollback enters nothing twice.
+//  3. The record's bytes are kept as they came (the first MiB of an oversized one).
+package deadletter

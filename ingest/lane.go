@@ -1,0 +1,488 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/gscd-io/gscd/delta"
+	"github.com/gscd-io/gscd/delta/schema"
+	"github.com/gscd-io/gscd/delta/upsert"
+	"github.com/gscd-io/gscd/ingest/change"
+	"github.com/gscd-io/gscd/ingest/deadletter"
+	"github.com/gscd-io/gscd/ingest/decode"
+	"github.com/gscd-io/gscd/ingest/marker"
+	"github.com/gscd-io/gscd/progress"
+	"github.com/gscd-io/gscd/snapshotter"
+)
+
+// Lane is one table at work. Make it with New, run it with Run; one Run at a time.
+type Lane struct {
+	o      Options
+	source Source
+	ctx    context.Context
+	queue  *queue
+
+	// What follows is the state of one version and what was taken since; load
+	// makes it anew.
+	table   *delta.Table
+	base    *delta.Snapshot // nil before the table is created
+	p       *progress.Progress
+	judge   *snapshotter.Judge
+	writer  *upsert.Writer
+	markers *marker.Set
+	dead    *deadletter.Table
+	decoder decode.Decoder // of held records
+
+	columns          *columns
+	committedColumns int
+	key              []string
+	keyTypes         []schema.Type
+	keyPlaces        map[*change.Columns][]int
+	keyBuf           []byte
+	segmentFacts     map[uint32]facts
+
+	// startEnds are the high watermarks when this life began; starts the
+	// partitions as they were first seen, before the table exists.
+	startEnds map[change.PartitionID]int64
+	starts    []change.PartitionState
+	stopped   *stopAt
+	// committed are the offsets of the last commit.
+	committed map[change.PartitionID]int64
+	askedAt   time.Time // when the broker was last asked for partitions
+
+	batch          *batch
+	arena          *change.Arena
+	since          time.Time // when the batch took its first record
+	late           []progress.LateChange
+	pairs          pairs
+	recent         recentDeadLetters
+	sealWas        string // what held the last seal back, to log changes only
+	lastCheckpoint int64
+}
+
+// New makes a lane. The options are checked; the error lists every fault.
+func New(o Options, source Source) (*Lane, error) {
+	o.setDefaults()
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	return &Lane{o: o, source: source}, nil
+}
+
+// errReload makes Run take the newest version of the table and go on from there.
+var errReload = errors.New("the table has moved on")
+
+// Run ingests until ctx ends (then it returns nil at a commit boundary), or,
+// with UntilEnd, until nothing is left to do. The error of a table that must
+// stop wraps one of this package's sentinels, *change.LostOffsetsError, or the
+// store's or broker's cause.
+func (l *Lane) Run(ctx context.Context) error {
+	l.ctx = ctx
+	l.queue = newQueue(l.source, &l.o)
+	defer l.queue.close()
+	for {
+		err := l.run()
+		switch {
+		case errors.Is(err, errReload):
+			if l.stopped != nil {
+				continue
+			}
+			l.o.Log.Info("taking up the newest version of the table", l.fields("reason", err)...)
+			continue
+		case err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()):
+			return nil
+		}
+		return err
+	}
+}
+
+// run is one life: from the newest version on, until an end or a conflict.
+func (l *Lane) run() error {
+	if err := l.load(); err != nil {
+		return err
+	}
+	if l.p == nil {
+		ready, err := l.findFirstLabel()
+		if err != nil || !ready {
+			return err
+		}
+	}
+	for {
+		if err := l.ctx.Err(); err != nil {
+			return l.stop(err)
+		}
+		if err := l.release(); err != nil {
+			return err
+		}
+		took, err := l.takeBlock()
+		if err != nil {
+			return err
+		}
+		if took {
+			continue
+		}
+		// Nothing to take: every partition is paused or waits for records.
+		done, err := l.atEnd()
+		if err != nil || done {
+			return err
+		}
+	}
+}
+
+// stop commits what was taken before the process ends.
+func (l *Lane) stop(cause error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.ctx), 30*time.Second)
+	defer cancel()
+	l.ctx = ctx
+	if err := l.flush(); err != nil && !errors.Is(err, errReload) {
+		return err
+	}
+	return cause
+}
+
+// takeBlock takes the records of one block, up to the pause or the end of the
+// batch. It reports whether anything moved.
+func (l *Lane) takeBlock() (bool, error) {
+	id, block, err := l.queue.next(l.ctx, l.takeable)
+	if err != nil || block == nil {
+		return false, err
+	}
+	p := l.state().Find(id)
+	if !l.batch.dirty && l.batch.records == 0 {
+		l.since = l.o.Now()
+	}
+	for !block.done() {
+		if l.judge.Paused(p) {
+			l.queue.pause(id)
+			return true, nil
+		}
+		r, c, decodeErr := block.peek()
+		if l.stopped != nil && l.stopped.id == id && l.stopped.offset == r.Offset {
+			if err := l.flush(); err != nil {
+				return true, err
+			}
+			return true, l.stopped.err
+		}
+		block.advance()
+		if r.Offset < p.Next {
+			continue
+		}
+		again, err := l.take(p, r, c, decodeErr)
+		if err != nil {
+			return true, l.stopBefore(id, r, err)
+		}
+		if again || l.batchFull() {
+			if err := l.flush(); err != nil {
+				return true, err
+			}
+		}
+		if again {
+			if err := l.release(); err != nil {
+				return true, err
+			}
+		}
+	}
+	if !l.judge.Paused(p) {
+		block.finish()
+		if block.next > p.Next {
+			p.Next = block.next
+			l.batch.dirty = true
+		}
+	}
+	return true, nil
+}
+
+// stopBefore makes a policy's refusal of a record an end at exactly that
+// record: what was taken is dropped, taken again up to it, and committed. So
+// nothing of the record, not even its watermark, is in the table.
+func (l *Lane) stopBefore(id change.PartitionID, r *change.Record, err error) error {
+	err = l.describe(r, err)
+	if l.stopped != nil || !errors.Is(err, ErrLate) && !errors.Is(err, ErrRefused) && !errors.Is(err, ErrTooManyDeadLetters) {
+		return err
+	}
+	l.stopped = &stopAt{id, r.Offset, err}
+	return fmt.Errorf("%w: %w", errReload, err)
+}
+
+// stopAt is the record before which the table stops, and why.
+type stopAt struct {
+	id     change.PartitionID
+	offset int64
+	err    error
+}
+
+func (l *Lane) describe(r *change.Record, err error) error {
+	if errors.Is(err, errReload) {
+		return err
+	}
+	return fmt.Errorf("table %s: topic %s partition %d offset %d: %w", l.o.Name, r.Topic, r.Partition, r.Offset, err)
+}
+
+// takeable reports whether records of a partition may be taken now.
+func (l *Lane) takeable(id change.PartitionID) bool {
+	p := l.state().Find(id)
+	if p == nil || l.judge.Paused(p) {
+		return false
+	}
+	end, known := l.startEnds[id]
+	return !l.o.UntilEnd || known && p.Next < end
+}
+
+func (l *Lane) batchFull() bool {
+	b := l.batch
+	if b.records >= l.o.BatchRows || b.bytes+b.held.Bytes() >= l.o.BatchBytes {
+		return true
+	}
+	// The clock is asked once in a while only.
+	return b.records%1024 == 0 && b.records > 0 && !l.o.UntilEnd && time.Since(l.since) >= l.o.BatchInterval
+}
+
+func (l *Lane) state() *snapshotter.State { return &l.p.State }
+
+// take gives one record its fate. release tells that held changes are due now.
+func (l *Lane) take(p *snapshotter.Partition, r *change.Record, c *change.Change, decodeErr error) (release bool, err error) {
+	p.Next = r.Offset + 1
+	b := l.batch
+	b.records++
+	b.bytes += int64(len(r.Key) + len(r.Value))
+	b.dirty = true
+	l.p.Totals.Taken++
+	l.recent.taken()
+
+	rej := l.rejected(r, decodeErr)
+	if rej == nil {
+		switch {
+		case c.Op == change.Filtered, c.Op == change.Truncate && l.o.Truncate == Ignore:
+			l.p.Counts.Filtered++
+			l.p.Totals.Filtered++
+			return false, nil
+		case c.Op == change.Tombstone && l.o.Tombstones != DeleteIt:
+			l.p.Counts.Tombstones++
+			l.p.Totals.Tombstones++
+			return false, nil
+		}
+		var old, new string
+		if old, new, rej = l.keys(c); rej == nil {
+			rej, err = l.checkNullKey(c, old, new)
+			if err != nil {
+				return false, err
+			}
+		}
+		if rej == nil {
+			var t int64
+			var own bool
+			if t, own, rej = l.o.eventTime(r, c); rej == nil {
+				return l.takeJudged(p, r, c, old, new, t, own)
+			}
+		}
+	}
+	return false, l.deadLetter(r, rej, l.state().Open, false)
+}
+
+func (l *Lane) rejected(r *change.Record, err error) *rejection {
+	switch {
+	case r.Oversize > 0:
+		return reject("oversize", "the record has %d bytes, the limit is %d", r.Oversize, l.o.MaxRecord)
+	case err == nil:
+		return nil
+	}
+	var d *decode.Error
+	if errors.As(err, &d) {
+		return &rejection{string(d.Reason), d.Error(), d.Column}
+	}
+	return reject("decode", "%v", err)
+}
+
+func (l *Lane) checkNullKey(c *change.Change, old, new string) (*rejection, error) {
+	if l.o.NullKey == AsValue || !hasNull(old) && !hasNull(new) {
+		return nil, nil
+	}
+	if l.o.NullKey == Fail {
+		return nil, fmt.Errorf("%w: a key column is NULL (null_key: fail)", ErrRefused)
+	}
+	return reject("null_key", "a key column is NULL"), nil
+}
+
+// hasNull reports whether an encoded key begins with, or is, a NULL. Keys of
+// several columns are decoded cell by cell.
+func hasNull(key string) bool {
+	for len(key) > 0 {
+		n, null := schema.EncodedLen(key)
+		if null || n <= 0 {
+			return null
+		}
+		key = key[n:]
+	}
+	return false
+}
+
+// takeJudged gives a decoded change with keys and a time its fate.
+func (l *Lane) takeJudged(p *snapshotter.Partition, r *change.Record, c *change.Change, old, new string, t int64, own bool) (release bool, err error) {
+	s := l.state()
+	before := p.Watermark
+	ev := event(c, r.Offset, t, own, old, new)
+	v := l.judge.Take(p, &ev)
+	if !own {
+		l.p.Counts.Replaced++
+	}
+	if v.NewLine {
+		l.p.Counts.NewLines++
+		l.o.Log.Info("a new line: the source's binlog was begun anew", l.at(r)...)
+	}
+	if v.Fate == snapshotter.Duplicate {
+		l.p.Counts.Duplicates++
+		l.p.Totals.Duplicates++
+		return false, nil
+	}
+	if v.Late {
+		if done, err := l.takeLate(r, &v, old, new); done || err != nil {
+			return false, err
+		}
+	} else if v.Label == s.Open && before != snapshotter.NoTime && l.judge.Label(before) > s.Open {
+		l.p.Counts.Drift++
+	}
+	if c.OldKeyHeader || c.NewKeyHeader {
+		if l.pairs.split(v.Meta, v.At, c.NewKeyHeader) {
+			l.p.Counts.SplitPairs++
+		}
+	}
+	if v.Fate == snapshotter.Hold {
+		l.hold(r, &ev, &v)
+		return false, nil
+	}
+	if v.LoadLabelFell && l.heldOf(v.Load) {
+		// Reads of this load that were taken earlier are due before this one.
+		l.hold(r, &ev, &v)
+		return true, nil
+	}
+	f, rej, err := l.apply(c, old, new, v.Meta, true)
+	if err != nil {
+		return false, err
+	}
+	l.settle(f, v.Late)
+	if rej != nil {
+		return false, l.deadLetter(r, rej, s.Open, v.Late)
+	}
+	return false, nil
+}
+
+// settle counts the fate of a change that was due.
+func (l *Lane) settle(f fate, late bool) {
+	name := "folded"
+	switch f {
+	case applied:
+		l.p.Totals.Applied++
+	case superseded:
+		l.p.Totals.Superseded++
+		name = "superseded"
+	default:
+		name = DeadLetter
+	}
+	if late && len(l.batch.late) > 0 {
+		l.batch.late[len(l.batch.late)-1].Fate = name
+	}
+}
+
+// takeLate lists a late change; done tells that policy has settled it.
+func (l *Lane) takeLate(r *change.Record, v *snapshotter.Verdict, old, new string) (done bool, err error) {
+	if l.o.Late == Fail {
+		return true, fmt.Errorf("%w: it belongs to %s, which is sealed; set late: fold or late: dead_letter to go on",
+			ErrLate, l.o.Calendar.Name(v.Label))
+	}
+	l.p.Counts.Late++
+	if len(l.batch.late) < progress.MaxLate {
+		key := new
+		if key == "" {
+			key = old
+		}
+		l.batch.late = append(l.batch.late, progress.LateChange{
+			Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Key: l.keyText(key), Label: v.Label,
+		})
+	}
+	if l.o.Late == DeadLetter {
+		l.settle(deadLettered, true)
+		return true, l.deadLetter(r, reject("late", "it belongs to %s, which was sealed", l.o.Calendar.Name(v.Label)), v.Label, true)
+	}
+	return false, nil
+}
+
+// deadLetter keeps a record aside, counted in a label.
+func (l *Lane) deadLetter(r *change.Record, rej *rejection, label snapshotter.Label, late bool) error {
+	if l.o.DeadLetterFraction < 0 {
+		return fmt.Errorf("%w: %s: %s (dead_letter.limit: 0)", ErrTooManyDeadLetters, rej.reason, rej.detail)
+	}
+	e := deadletter.Of(r)
+	e.Reason, e.Detail, e.Column = rej.reason, rej.detail, rej.column
+	label = max(label, l.state().First)
+	e.Label, e.OpenLabel = l.o.Calendar.Name(label), l.o.Calendar.Name(l.state().Open)
+	l.batch.dead = append(l.batch.dead, e)
+	l.batch.dirty = true
+	if l.p.DeadLetters == nil {
+		l.p.DeadLetters = map[string]int64{}
+	}
+	l.p.DeadLetters[e.Label]++
+	l.p.Totals.DeadLetters++
+	l.o.Log.Warn("dead letter", l.at(r, zap.String("reason", rej.reason), zap.String("detail", rej.detail))...)
+	if n, of := l.recent.add(); n >= l.o.DeadLetterFloor && float64(n) > l.o.DeadLetterFraction*float64(of) {
+		return fmt.Errorf("%w: %d of the last %d records, the newest: %s: %s; look at `gscd dead-letter list`, and at format, source, key and columns in the configuration",
+			ErrTooManyDeadLetters, n, of, rej.reason, rej.detail)
+	}
+	return nil
+}
+
+func (l *Lane) fields(key string, value any) []zap.Field {
+	return []zap.Field{zap.String("table", l.o.Name), zap.Any(key, value)}
+}
+
+func (l *Lane) at(r *change.Record, more ...zap.Field) []zap.Field {
+	return append([]zap.Field{zap.String("table", l.o.Name), zap.String("topic", r.Topic), zap.Int32("partition", r.Partition), zap.Int64("offset", r.Offset)}, more...)
+}
+
+// recentDeadLetters counts dead letters among the last recordsKept records.
+type recentDeadLetters struct {
+	at   int64
+	dead []int64 // record numbers, ascending
+}
+
+const recordsKept = 10_000
+
+func (d *recentDeadLetters) taken() { d.at++ }
+
+func (d *recentDeadLetters) add() (n int, of int64) {
+	d.dead = append(d.dead, d.at)
+	for d.dead[0] <= d.at-recordsKept {
+		d.dead = d.dead[1:]
+	}
+	return len(d.dead), min(d.at, recordsKept)
+}
+
+// pairs remembers the labels of first halves of key changes that came as two
+// records, to find pairs whose halves have different labels.
+type pairs map[pairKey]snapshotter.Label
+
+type pairKey struct {
+	line int32
+	pos  change.Position
+	del  bool
+}
+
+// maxPairs bounds the halves whose other half never comes.
+const maxPairs = 10_000
+
+func (p *pairs) split(m snapshotter.Meta, at snapshotter.Label, del bool) bool {
+	if *p == nil || len(*p) > maxPairs {
+		*p = pairs{}
+	}
+	pos := m.Position
+	pos.Row = 0 // the halves may differ in the row alone
+	if other, ok := (*p)[pairKey{m.Line, pos, !del}]; ok {
+		delete(*p, pairKey{m.Line, pos, !del})
+		return other != at
+	}
+	(*p)[pairKey{m.Line, pos, del}] = at
+	return false
+}

@@ -1,0 +1,408 @@
+package ingest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"go.uber.org/zap"
+
+	"github.com/gscd-io/gscd/delta"
+	"github.com/gscd-io/gscd/delta/schema"
+	"github.com/gscd-io/gscd/delta/upsert"
+	"github.com/gscd-io/gscd/drift"
+	"github.com/gscd-io/gscd/ingest/change"
+	"github.com/gscd-io/gscd/ingest/deadletter"
+	"github.com/gscd-io/gscd/ingest/decode"
+	"github.com/gscd-io/gscd/ingest/marker"
+	"github.com/gscd-io/gscd/progress"
+	"github.com/gscd-io/gscd/savepoint"
+	"github.com/gscd-io/gscd/snapshotter"
+)
+
+// load takes the newest version of the table as the lane's state. It leaves
+// l.p nil where the table does not exist yet.
+func (l *Lane) load() error {
+	l.p, l.base, l.judge, l.writer = nil, nil, nil, nil
+	l.markers, l.batch, l.arena = marker.NewSet(), newBatch(), &change.Arena{}
+	l.segmentFacts, l.late = map[uint32]facts{}, nil
+	l.keyPlaces = map[*change.Columns][]int{}
+	l.committed = map[change.PartitionID]int64{}
+	l.key, l.starts = l.o.Key, nil
+	var err error
+	if l.decoder, err = decode.New(l.o.Format, l.o.Decode); err != nil {
+		return err
+	}
+	if l.o.DeadLetterStore != nil {
+		l.dead = deadletter.Open(l.o.DeadLetterStore)
+	}
+	l.table, err = delta.Open(l.ctx, l.o.Store)
+	if errors.Is(err, delta.ErrNotATable) {
+		return l.loadNothing()
+	}
+	if err != nil {
+		return fmt.Errorf("open table %s: %w", l.o.Name, err)
+	}
+	if l.base, err = l.table.Snapshot(l.ctx); err != nil {
+		return fmt.Errorf("open table %s: %w", l.o.Name, err)
+	}
+	settings, err := savepoint.SettingsOf(l.base)
+	if err != nil {
+		return fmt.Errorf("table %s: %w", l.o.Name, err)
+	}
+	if err := l.checkSettings(settings); err != nil {
+		return err
+	}
+	if l.p, err = savepoint.ProgressOf(l.ctx, l.table, l.base); err != nil {
+		return fmt.Errorf("table %s: %w", l.o.Name, err)
+	}
+	l.setColumns(l.base.Schema(), l.p.ColumnsAtOpen)
+	l.judge = snapshotter.NewJudge(l.o.Calendar, &l.p.State)
+	if l.writer, err = l.openWriter(l.base); err != nil {
+		return fmt.Errorf("table %s: %w", l.o.Name, err)
+	}
+	if l.markers, err = marker.Load(l.ctx, l.o.Store, l.p.Markers); err != nil {
+		return fmt.Errorf("table %s: %w", l.o.Name, err)
+	}
+	if err := l.recallHeld(); err != nil {
+		return fmt.Errorf("table %s: %w", l.o.Name, err)
+	}
+	if err := l.recallLate(); err != nil {
+		return fmt.Errorf("table %s: %w", l.o.Name, err)
+	}
+	return l.resume()
+}
+
+func (l *Lane) loadNothing() error {
+	l.table = nil
+	l.setColumns(nil, nil)
+	return l.checkPartitionsExist()
+}
+
+func (l *Lane) setColumns(s *schema.Schema, atOpen []string) {
+	var list []change.Column
+	if s != nil {
+		for _, f := range s.Fields {
+			list = append(list, change.Column{Name: f.Name, Type: f.Type})
+		}
+	}
+	l.columns = newColumns(list, atOpen)
+	l.committedColumns = len(list)
+	if len(l.o.Key) > 0 {
+		l.key = l.o.Key
+	}
+	l.setKeyTypes()
+}
+
+func (l *Lane) setKeyTypes() {
+	l.keyTypes = make([]schema.Type, len(l.key))
+	clear(l.keyPlaces)
+	for i, name := range l.key {
+		if at, ok := l.columns.index[name]; ok {
+			l.keyTypes[i] = l.columns.list[at].Type
+		} else if t, ok := l.o.Columns[name]; ok {
+			l.keyTypes[i] = t
+		}
+	}
+}
+
+func (l *Lane) checkSettings(s *savepoint.Settings) error {
+	if !s.Calendar.Equal(l.o.Calendar) {
+		return fmt.Errorf("%w: table %s was written with calendar %s, the configuration says %s: the days that are sealed would be cut anew; write to a new table instead",
+			ErrCalendar, l.o.Name, s.Calendar, l.o.Calendar)
+	}
+	if len(l.o.Key) > 0 && !slices.Equal(s.Key, l.o.Key) {
+		return fmt.Errorf("%w: table %s has the key %v, the configuration says %v; write to a new table instead", ErrCalendar, l.o.Name, s.Key, l.o.Key)
+	}
+	l.key = s.Key
+	return nil
+}
+
+// openWriter builds the key index of a version.
+func (l *Lane) openWriter(base *delta.Snapshot) (*upsert.Writer, error) {
+	o := upsert.Options{
+		Key: l.key, Hidden: Hidden, CopyOnWrite: l.o.CopyOnWrite,
+		TagColumns: []string{HiddenPrefix + "partition", HiddenPrefix + "read"},
+		Tag: func(cells []schema.Value) uint16 {
+			if cells[0].IsNull() {
+				return manyPartitions | readTag
+			}
+			m := snapshotter.Meta{Partition: int32(cells[0].I), Rank: snapshotter.RankChange}
+			if cells[1].I == 1 {
+				m.Rank = snapshotter.RankRead
+			}
+			return tagOf(m)
+		},
+	}
+	if base == nil {
+		return upsert.New(l.o.Store, o), nil
+	}
+	return upsert.Open(l.ctx, l.o.Store, base, o)
+}
+
+// recallHeld tells the judge which keys wait for a label.
+func (l *Lane) recallHeld() error {
+	var files []drift.File
+	for _, f := range l.p.Held {
+		if f.Load == nil && f.Label > l.state().Open {
+			files = append(files, f)
+		}
+	}
+	r := drift.NewReader(l.ctx, l.o.Store, files)
+	defer r.Close()
+	for {
+		e, _, err := r.Next()
+		if err != nil || e == nil {
+			return err
+		}
+		if e.Kind != snapshotter.RowChange {
+			continue
+		}
+		var c change.Change
+		if l.decoder.Decode(e.Record, l.arena, &c) != nil {
+			continue // a dead letter when its label opens
+		}
+		if old, new, rej := l.keys(&c); rej == nil {
+			l.judge.Held(e.Meta.Partition, [2]string{old, new}, e.Label)
+		}
+	}
+}
+
+// recallLate collects the late changes of the open label that earlier commits listed.
+func (l *Lane) recallLate() error {
+	if l.p.Counts.Late == 0 {
+		return nil
+	}
+	for v := l.p.LastSeal + 1; v <= l.base.Version(); v++ {
+		info, err := l.table.CommitInfo(l.ctx, v)
+		if errors.Is(err, delta.ErrVersionNotFound) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		p, err := progress.Decode(info)
+		if err != nil {
+			return err
+		}
+		if p != nil && p.Kind == progress.Batch {
+			l.addLate(p.Late)
+		}
+	}
+	return nil
+}
+
+func (l *Lane) addLate(list []progress.LateChange) {
+	if room := progress.MaxLate - len(l.late); room > 0 {
+		l.late = append(l.late, list[:min(room, len(list))]...)
+	}
+}
+
+// resume starts reading at the offsets of the progress.
+func (l *Lane) resume() error {
+	states, _, err := l.source.Partitions(l.ctx)
+	if err != nil {
+		return fmt.Errorf("table %s: ask for partitions: %w", l.o.Name, err)
+	}
+	if err := l.checkTopicIDs(); err != nil {
+		return err
+	}
+	offsets := map[change.PartitionID]int64{}
+	var lost []error
+	known := map[change.PartitionID]change.PartitionState{}
+	for _, st := range states {
+		known[st.ID] = st
+	}
+	for _, p := range l.state().Partitions {
+		l.committed[p.ID()] = p.Next
+		st, there := known[p.ID()]
+		if there && st.Earliest <= p.Next && p.Next <= st.End {
+			continue
+		}
+		lost = append(lost, &change.LostOffsetsError{ID: p.ID(), Wanted: p.Next, Earliest: st.Earliest, End: st.End})
+		if l.o.OnLostOffsets == Continue && there {
+			l.markIncomplete(fmt.Sprintf("offsets %d to %d of %s were lost", p.Next, st.Earliest-1, p.ID()))
+			l.p.Totals.Holes += max(0, st.Earliest-p.Next)
+			p.Next = st.Earliest
+			l.batch.dirty = true
+		}
+	}
+	if len(lost) > 0 && l.o.OnLostOffsets != Continue {
+		return fmt.Errorf("table %s: label %s and all later ones would be incomplete: %w", l.o.Name, l.o.Calendar.Name(l.state().Open), errors.Join(lost...))
+	}
+	for _, st := range states {
+		p := l.state().Find(st.ID)
+		if p == nil {
+			// A partition added since: nothing of it was taken, so it starts at its earliest.
+			p = l.state().AddPartition(st.ID, st.Earliest)
+			l.o.Log.Info("a new partition", zap.String("table", l.o.Name), zap.Stringer("partition", st.ID))
+		}
+		offsets[st.ID] = p.Next
+	}
+	l.startEnds = ends(states)
+	return l.queue.reset(l.ctx, offsets)
+}
+
+func ends(states []change.PartitionState) map[change.PartitionID]int64 {
+	m := make(map[change.PartitionID]int64, len(states))
+	for _, st := range states {
+		m[st.ID] = st.End
+	}
+	return m
+}
+
+func (l *Lane) checkTopicIDs() error {
+	src, ok := l.source.(topicIdentifier)
+	if !ok {
+		return nil
+	}
+	now := src.TopicIDs()
+	for topic, id := range l.p.TopicIDs {
+		if got, there := now[topic]; there && got != id {
+			return fmt.Errorf("table %s: %w: topic %s has id %s, the table's offsets belong to id %s: label %s and all later ones would be incomplete; write to a new table, or load again into this one with on_lost_offsets: continue",
+				l.o.Name, ErrRecreated, topic, got, id, l.o.Calendar.Name(l.state().Open))
+		}
+	}
+	l.p.TopicIDs = now
+	return nil
+}
+
+func (l *Lane) checkPartitionsExist() error {
+	states, _, err := l.source.Partitions(l.ctx)
+	if err != nil {
+		return fmt.Errorf("table %s: ask for partitions: %w", l.o.Name, err)
+	}
+	offsets := map[change.PartitionID]int64{}
+	for _, st := range states {
+		offsets[st.ID] = st.Earliest
+	}
+	l.startEnds = ends(states)
+	l.starts = states
+	return l.queue.reset(l.ctx, offsets)
+}
+
+// findFirstLabel looks at the first labelled record of every partition and
+// makes the state of a table that does not exist yet. It commits nothing. ready
+// is false where no labelled record was found.
+func (l *Lane) findFirstLabel() (ready bool, err error) {
+	seen := map[change.PartitionID]bool{}
+	at := map[change.PartitionID]int64{}
+	first, found := snapshotter.Label(0), false
+	cursor := l.o.Calendar.Cursor()
+	for {
+		id, block, err := l.queue.next(l.ctx, func(id change.PartitionID) bool { return !seen[id] })
+		if err != nil {
+			return false, err
+		}
+		if block == nil {
+			states, _, err := l.source.Partitions(l.ctx)
+			if err != nil {
+				return false, fmt.Errorf("table %s: ask for partitions: %w", l.o.Name, err)
+			}
+			l.starts = mergeStarts(l.starts, states)
+			all := true
+			for _, st := range states {
+				all = all && (seen[st.ID] || max(at[st.ID], st.Earliest) >= st.End)
+			}
+			if all && found {
+				break
+			}
+			if all && l.o.UntilEnd {
+				return false, nil
+			}
+			continue
+		}
+		for !block.done() && !seen[id] {
+			r, c, decodeErr := block.peek()
+			label, ok, err := l.firstLabelOf(cursor, r, c, decodeErr)
+			if err != nil {
+				return false, l.describe(r, err)
+			}
+			block.advance()
+			if ok {
+				if !found || label < first {
+					first, found = label, true
+				}
+				seen[id] = true
+				l.queue.pause(id)
+			}
+		}
+		at[id] = block.next
+		if block.done() {
+			block.finish()
+		}
+	}
+	p := &progress.Progress{LastSeal: -1}
+	p.State.First, p.State.Open = first, first
+	p.State.Wait = l.o.DriftWait.Microseconds()
+	l.p = p
+	offsets := map[change.PartitionID]int64{}
+	for _, st := range l.starts {
+		offsets[st.ID] = p.State.AddPartition(st.ID, st.Earliest).Next
+	}
+	if src, ok := l.source.(topicIdentifier); ok {
+		p.TopicIDs = src.TopicIDs()
+	}
+	l.judge = snapshotter.NewJudge(l.o.Calendar, &p.State)
+	if l.writer, err = l.openWriter(nil); err != nil {
+		return false, err
+	}
+	return true, l.queue.reset(l.ctx, offsets)
+}
+
+// mergeStarts keeps the earliest offsets of partitions that were known already.
+func mergeStarts(old, now []change.PartitionState) []change.PartitionState {
+	for _, st := range now {
+		if !slices.ContainsFunc(old, func(o change.PartitionState) bool { return o.ID == st.ID }) {
+			old = append(old, st)
+		}
+	}
+	return old
+}
+
+// firstLabelOf gives the label of a record that has one; it finds the key too.
+func (l *Lane) firstLabelOf(cursor *snapshotter.Cursor, r *change.Record, c *change.Change, decodeErr error) (label snapshotter.Label, ok bool, err error) {
+	if l.rejected(r, decodeErr) != nil || c.Op == change.Filtered || c.Op == change.Tombstone {
+		return 0, false, nil
+	}
+	if len(l.key) == 0 && c.Op != change.Truncate {
+		if c.KeyColumns == nil || len(c.KeyColumns.List) == 0 {
+			return 0, false, fmt.Errorf("%w: the record has no key; set --key COLUMN[,COLUMN] (or key: in the configuration) to the columns that tell rows apart", ErrNoKey)
+		}
+		for _, col := range c.KeyColumns.List {
+			l.key = append(l.key, col.Name)
+		}
+		l.setKeyTypes()
+	}
+	if _, _, rej := l.keys(c); rej != nil {
+		return 0, false, nil
+	}
+	t, _, rej := l.o.eventTime(r, c)
+	if rej != nil {
+		return 0, false, nil
+	}
+	return cursor.Label(t), true, nil
+}
+
+// keyText gives an encoded key as JSON: {"id":1}.
+func (l *Lane) keyText(key string) string {
+	out := map[string]any{}
+	for i, name := range l.key {
+		n, null := schema.EncodedLen(key)
+		if n <= 0 || n > len(key) {
+			break
+		}
+		if null {
+			out[name] = nil
+		} else {
+			out[name] = schema.DecodeKeyCell(key[:n], l.keyTypes[i])
+		}
+		key = key[n:]
+	}
+	raw, err := json.Marshal(out)
+	if err != nil {
+		return fmt.Sprintf("%q", key)
+	}
+	return string(raw)
+}

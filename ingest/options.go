@@ -1,0 +1,174 @@
+package ingest
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/gscd-io/gscd/delta/objstore"
+	"github.com/gscd-io/gscd/delta/schema"
+	"github.com/gscd-io/gscd/ingest/decode"
+	"github.com/gscd-io/gscd/snapshotter"
+)
+
+// Policies: what to do where the contract leaves a choice.
+const (
+	Fold       = "fold"
+	DeadLetter = "dead_letter"
+	Fail       = "fail"
+	Clamp      = "clamp"
+	ApplyIt    = "apply"
+	Ignore     = "ignore"
+	Merge      = "merge"
+	Replace    = "replace"
+	AsValue    = "value"
+	AsNull     = "null"
+	Add        = "add"
+	Keep       = "keep"
+	Continue   = "continue"
+	DeleteIt   = "delete"
+)
+
+// Options says how a table is ingested. The zero value of a field takes its default.
+type Options struct {
+	// Name of the table in messages.
+	Name string
+	// Store is the table's root, DeadLetterStore that of its dead-letter table.
+	Store, DeadLetterStore objstore.Store
+	Calendar               *snapshotter.Calendar
+	// Key columns; empty: those of the first record's key.
+	Key []string
+	// Decoder is the format and its settings.
+	Format string
+	Decode decode.Options
+	// Columns are the declared types of columns.
+	Columns map[string]schema.Type
+
+	// DriftWait (10 min) must be larger than MaxClockSkew (5 min); DriftIdle 5 min.
+	DriftWait, DriftIdle, MaxClockSkew time.Duration
+
+	Late          string // Fold | DeadLetter | Fail
+	Future        string // DeadLetter | Clamp
+	Truncate      string // ApplyIt | Ignore | Fail
+	PartialImage  string // Merge | DeadLetter | Fail
+	NullKey       string // AsValue | DeadLetter | Fail
+	NewColumn     string // Add | Ignore | Fail
+	MissingColumn string // Keep | Fail
+	BadValue      string // DeadLetter | AsNull | Fail
+	Reload        string // Replace | Merge
+	Tombstones    string // Ignore | DeleteIt
+	OnLostOffsets string // Fail | Continue
+	// SealProof is none, or any: at least one watermark at or past the label's end.
+	SealProof string
+
+	// MaxDeleteFraction is the part of the rows (0..1, default 0.2) that a
+	// repeated load may take away.
+	MaxDeleteFraction float64
+	// DeadLetterFraction of the last 10,000 records (default 0.01) stops the
+	// table, where at least DeadLetterFloor (100) of them are dead letters.
+	// DeadLetterFraction below 0: the first one stops it.
+	DeadLetterFraction float64
+	DeadLetterFloor    int
+	// MaxRecord is the size past which a record is a dead letter (64 MiB).
+	MaxRecord int64
+
+	// A batch closes at BatchRows records (200,000), BatchBytes of records
+	// (128 MiB) or BatchInterval (60 s), whichever comes first.
+	BatchRows     int
+	BatchBytes    int64
+	BatchInterval time.Duration
+	CopyOnWrite   bool
+	PartitionBy   []string
+	// Properties are added to a table that is created.
+	Properties map[string]string
+	// SavepointDays is how long the table's properties protect savepoints (3650).
+	SavepointDays int
+	// CheckpointEvery is the number of commits between checkpoints (20).
+	CheckpointEvery int64
+	// Backup keeps a copy of each savepoint's checkpoint and commit below _delta_log/_gscd.
+	Backup bool
+
+	// Now is the clock of the seal rule (time.Now). UntilEnd stops the lane
+	// when nothing is left to do without a new record or a later clock.
+	Now      func() time.Time
+	UntilEnd bool
+	// PollRecords bounds how many records a poll brings (5,000).
+	PollRecords int
+	// Decoders is the number of decoding goroutines (2).
+	Decoders int
+	Log      *zap.Logger
+}
+
+func (o *Options) setDefaults() {
+	str := func(s *string, d string) {
+		if *s == "" {
+			*s = d
+		}
+	}
+	str(&o.Late, Fold)
+	str(&o.Future, DeadLetter)
+	str(&o.Truncate, ApplyIt)
+	str(&o.PartialImage, Merge)
+	str(&o.NullKey, AsValue)
+	str(&o.NewColumn, Add)
+	str(&o.MissingColumn, Keep)
+	str(&o.BadValue, DeadLetter)
+	str(&o.Reload, Replace)
+	str(&o.Tombstones, Ignore)
+	str(&o.OnLostOffsets, Fail)
+	str(&o.SealProof, "none")
+	str(&o.Format, "debezium-json")
+	dur := func(d *time.Duration, def time.Duration) {
+		if *d == 0 {
+			*d = def
+		}
+	}
+	dur(&o.DriftWait, 10*time.Minute)
+	dur(&o.DriftIdle, 5*time.Minute)
+	dur(&o.MaxClockSkew, 5*time.Minute)
+	dur(&o.BatchInterval, time.Minute)
+	o.BatchRows = orInt(o.BatchRows, 200_000)
+	o.BatchBytes = orInt(o.BatchBytes, 128<<20)
+	o.PollRecords = orInt(o.PollRecords, 5_000)
+	o.Decoders = orInt(o.Decoders, 2)
+	o.DeadLetterFloor = orInt(o.DeadLetterFloor, 100)
+	o.MaxRecord = orInt(o.MaxRecord, 64<<20)
+	o.CheckpointEvery = orInt(o.CheckpointEvery, 20)
+	o.SavepointDays = orInt(o.SavepointDays, 3650)
+	if o.MaxDeleteFraction == 0 {
+		o.MaxDeleteFraction = .2
+	}
+	if o.DeadLetterFraction == 0 {
+		o.DeadLetterFraction = .01
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = zap.NewNop()
+	}
+}
+
+func orInt[T ~int | ~int64](v, d T) T {
+	if v == 0 {
+		return d
+	}
+	return v
+}
+
+// Validate gives every fault of the options, joined.
+func (o *Options) Validate() error {
+	var faults []error
+	if o.Store == nil {
+		faults = append(faults, errors.New("no store: give the table a location"))
+	}
+	if o.Calendar == nil {
+		faults = append(faults, errors.New("no calendar: set granularity and timezone"))
+	}
+	if o.DriftWait != 0 && o.MaxClockSkew != 0 && o.DriftWait <= o.MaxClockSkew {
+		faults = append(faults, fmt.Errorf("drift.wait %s must be larger than max_clock_skew %s", o.DriftWait, o.MaxClockSkew))
+	}
+	return errors.Join(faults...)
+}

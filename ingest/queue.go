@@ -1,0 +1,201 @@
+package ingest
+
+import (
+	"context"
+	"sync"
+
+	"github.com/gscd-io/gscd/ingest/change"
+	"github.com/gscd-io/gscd/ingest/decode"
+)
+
+// queue fetches blocks from a Source and has them decoded ahead of the lane.
+// What it gives out is in offset order per partition.
+type queue struct {
+	source  Source
+	o       *Options
+	pending map[change.PartitionID][]*chunk
+	order   []change.PartitionID // partitions with pending chunks, next first
+	chunks  int
+	dry     bool // the last poll brought nothing
+	paused  map[change.PartitionID]bool
+
+	work    chan *chunk
+	workers sync.WaitGroup
+	failed  error
+}
+
+// chunk is a stretch of one partition, decoded when ready is closed. It owns
+// the memory of its changes.
+type chunk struct {
+	id      change.PartitionID
+	records []*change.Record
+	changes []change.Change
+	errs    []error
+	next    int64 // offset behind the chunk
+	at      int
+	ready   chan struct{}
+}
+
+const (
+	chunkRecords = 512
+	lowWater     = 4 // chunks below which the next poll is made ahead
+)
+
+func newQueue(source Source, o *Options) *queue {
+	q := &queue{source: source, o: o, work: make(chan *chunk, 1024), paused: map[change.PartitionID]bool{}}
+	q.drop()
+	for range o.Decoders {
+		d, err := decode.New(o.Format, o.Decode)
+		if err != nil {
+			q.failed = err
+			break
+		}
+		q.workers.Go(func() {
+			for c := range q.work {
+				c.decode(d)
+			}
+		})
+	}
+	return q
+}
+
+func (c *chunk) decode(d decode.Decoder) {
+	defer close(c.ready)
+	arena := &change.Arena{}
+	for i, r := range c.records {
+		if r.Oversize == 0 {
+			c.errs[i] = d.Decode(r, arena, &c.changes[i])
+		}
+	}
+}
+
+func (q *queue) close() {
+	close(q.work)
+	q.workers.Wait()
+}
+
+func (q *queue) drop() {
+	q.pending, q.order, q.chunks, q.dry = map[change.PartitionID][]*chunk{}, nil, 0, false
+}
+
+// reset drops what was fetched and reads on from the given offsets.
+func (q *queue) reset(ctx context.Context, offsets map[change.PartitionID]int64) error {
+	if q.failed != nil {
+		return q.failed
+	}
+	q.drop()
+	for id := range q.paused {
+		q.source.Resume(id)
+	}
+	clear(q.paused)
+	return q.source.Assign(ctx, offsets)
+}
+
+// pause stops fetching from a partition; what is pending stays.
+func (q *queue) pause(id change.PartitionID) {
+	if !q.paused[id] {
+		q.paused[id] = true
+		q.source.Pause(id)
+	}
+}
+
+// next gives the oldest pending chunk of a partition that may be taken from,
+// decoded; nil where a poll brought none. The chunk stays pending until it is done.
+func (q *queue) next(ctx context.Context, takeable func(change.PartitionID) bool) (change.PartitionID, *chunk, error) {
+	if q.failed != nil {
+		return change.PartitionID{}, nil, q.failed
+	}
+	for id := range q.paused {
+		if takeable(id) {
+			delete(q.paused, id)
+			q.source.Resume(id)
+			q.dry = false
+		}
+	}
+	for polled := false; ; polled = true {
+		if q.chunks < lowWater && !q.dry && !polled {
+			if err := q.poll(ctx); err != nil {
+				return change.PartitionID{}, nil, err
+			}
+		}
+		for i := 0; i < len(q.order); i++ {
+			id := q.order[i]
+			list := q.pending[id]
+			for len(list) > 0 && list[0].finished() {
+				list = list[1:]
+				q.chunks--
+			}
+			if q.pending[id] = list; len(list) == 0 {
+				delete(q.pending, id)
+				q.order = append(q.order[:i], q.order[i+1:]...)
+				i--
+				continue
+			}
+			if !takeable(id) {
+				continue
+			}
+			// The next call begins with another partition.
+			q.order = append(append(q.order[:i:i], q.order[i+1:]...), id)
+			c := list[0]
+			select {
+			case <-c.ready:
+			case <-ctx.Done():
+				return id, nil, ctx.Err()
+			}
+			c.at = min(c.at, len(c.records))
+			return id, c, nil
+		}
+		if polled {
+			return change.PartitionID{}, nil, nil
+		}
+		q.dry = false
+		if q.chunks >= lowWater {
+			// All that is pending belongs to partitions that may not be taken from.
+			if err := q.poll(ctx); err != nil {
+				return change.PartitionID{}, nil, err
+			}
+		}
+	}
+}
+
+func (q *queue) poll(ctx context.Context) error {
+	blocks, err := q.source.Poll(ctx, q.o.PollRecords)
+	if err != nil {
+		return err
+	}
+	q.dry = len(blocks) == 0
+	for _, b := range blocks {
+		records := b.Records
+		for first := true; first || len(records) > 0; first = false {
+			n := min(len(records), chunkRecords)
+			c := &chunk{id: b.ID, records: records[:n], changes: make([]change.Change, n), errs: make([]error, n), ready: make(chan struct{})}
+			records = records[n:]
+			if c.next = b.Next; len(records) > 0 {
+				c.next = records[0].Offset
+			}
+			if q.pending[b.ID] == nil {
+				q.order = append(q.order, b.ID)
+			}
+			q.pending[b.ID] = append(q.pending[b.ID], c)
+			q.chunks++
+			q.work <- c
+		}
+	}
+	return nil
+}
+
+// done reports that every record was taken.
+func (c *chunk) done() bool { return c.at >= len(c.records) }
+
+// finished is done, including the stretch behind the last record.
+func (c *chunk) finished() bool { return c.at > len(c.records) }
+
+// finish tells that the stretch behind the last record was taken too.
+func (c *chunk) finish() { c.at = len(c.records) + 1 }
+
+// peek gives the next record and what was decoded of it.
+func (c *chunk) peek() (*change.Record, *change.Change, error) {
+	return c.records[c.at], &c.changes[c.at], c.errs[c.at]
+}
+
+func (c *chunk) advance() { c.at++ }

@@ -1,0 +1,109 @@
+package ingest
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gscd-io/gscd/drift"
+	"github.com/gscd-io/gscd/ingest/change"
+	"github.com/gscd-io/gscd/snapshotter"
+)
+
+// hold keeps a judged change for later, to be written with the next commit.
+func (l *Lane) hold(r *change.Record, ev *snapshotter.Event, v *snapshotter.Verdict) {
+	e := &drift.Entry{Record: r, Kind: ev.Kind, Meta: v.Meta, Label: v.At}
+	if v.Load != nil {
+		e.Load = &drift.LoadID{Server: v.Load.Server, Position: v.Load.Position}
+	}
+	l.batch.held.Add(e)
+	l.p.Totals.Held++
+}
+
+// heldOf reports whether reads of a load are held.
+func (l *Lane) heldOf(load *snapshotter.Load) bool {
+	id := drift.LoadID{Server: load.Server, Position: load.Position}
+	same := func(other *drift.LoadID) bool { return other != nil && *other == id }
+	return slices.ContainsFunc(l.p.Held, func(f drift.File) bool { return same(f.Load) }) ||
+		slices.ContainsFunc(l.batch.held.Entries(), func(e *drift.Entry) bool { return same(e.Load) })
+}
+
+// due reports whether a held file's entries belong to the open label.
+func (l *Lane) due(f drift.File) bool {
+	if f.Load == nil {
+		return f.Label <= l.state().Open
+	}
+	for _, load := range l.state().Loads {
+		if load.Server == f.Load.Server && load.Position == f.Load.Position {
+			return load.Label <= l.state().Open
+		}
+	}
+	return true // its load is long over
+}
+
+// release applies everything that is held for the open label, in the order in
+// which it was taken, in commits of that label.
+func (l *Lane) release() error {
+	var files []drift.File
+	for _, f := range l.p.Held {
+		if l.due(f) {
+			files = append(files, f)
+		}
+	}
+	if len(files) == 0 {
+		return nil
+	}
+	reader := drift.NewReader(l.ctx, l.o.Store, files)
+	defer reader.Close()
+	if l.batch.records == 0 {
+		l.since = l.o.Now()
+	}
+	for {
+		e, file, err := reader.Next()
+		if err != nil {
+			return fmt.Errorf("table %s: %w", l.o.Name, err)
+		}
+		if e == nil {
+			break
+		}
+		if err := l.applyHeld(e); err != nil {
+			return l.describe(e.Record, err)
+		}
+		at := slices.IndexFunc(l.p.Held, func(f drift.File) bool { return f.Key == file })
+		l.p.Held[at].Applied++
+		l.p.Totals.Held--
+		l.batch.records++
+		l.batch.bytes += int64(len(e.Record.Key) + len(e.Record.Value))
+		if l.batchFull() {
+			if err := l.flush(); err != nil {
+				return err
+			}
+		}
+	}
+	l.p.Held = slices.DeleteFunc(l.p.Held, func(f drift.File) bool { return f.Applied >= f.Count })
+	return nil
+}
+
+// applyHeld applies one change that waited for the open label. What it cannot
+// apply is a dead letter of that label.
+func (l *Lane) applyHeld(e *drift.Entry) error {
+	l.batch.dirty = true
+	open := l.state().Open
+	var c change.Change
+	rej := l.rejected(e.Record, l.decoder.Decode(e.Record, l.arena, &c))
+	var old, new string
+	if rej == nil {
+		old, new, rej = l.keys(&c)
+	}
+	if rej == nil {
+		var f fate
+		var err error
+		if f, rej, err = l.apply(&c, old, new, e.Meta, false); err != nil {
+			return err
+		}
+		l.settle(f, false)
+	}
+	if rej != nil {
+		return l.deadLetter(e.Record, rej, open, false)
+	}
+	return nil
+}

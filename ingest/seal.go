@@ -1,0 +1,233 @@
+package ingest
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/gscd-io/gscd/delta"
+	"github.com/gscd-io/gscd/ingest/change"
+	"github.com/gscd-io/gscd/progress"
+	"github.com/gscd-io/gscd/savepoint"
+	"github.com/gscd-io/gscd/snapshotter"
+)
+
+// maxSealsInOneCommit bounds how many empty labels share a version.
+const maxSealsInOneCommit = 1000
+
+// askAgain is how often a table without anything to take asks for partitions.
+const askAgain = time.Minute
+
+// atEnd runs where nothing can be taken: it commits, ends loads and seals. done
+// tells that nothing is left to do without a new record or a later clock.
+func (l *Lane) atEnd() (done bool, err error) {
+	clock := l.o.Now()
+	if !l.o.UntilEnd && l.batch.dirty && time.Since(l.since) >= l.o.BatchInterval {
+		if err := l.flush(); err != nil {
+			return false, err
+		}
+	}
+	sealMayBeDue := !clock.Before(time.UnixMicro(l.o.Calendar.End(l.state().Open)))
+	if !l.o.UntilEnd && !sealMayBeDue && len(l.judge.LoadsToEnd()) == 0 && time.Since(l.askedAt) < askAgain {
+		return false, nil
+	}
+	if !l.o.UntilEnd && time.Since(l.askedAt) < time.Second {
+		return false, nil
+	}
+	l.askedAt = time.Now()
+	states, _, err := l.source.Partitions(l.ctx)
+	if err != nil {
+		return false, fmt.Errorf("table %s: ask for partitions: %w", l.o.Name, err)
+	}
+	if added, err := l.takeNewPartitions(states); added || err != nil {
+		return false, err
+	}
+	ends := make([]snapshotter.End, 0, len(states))
+	allRead := true
+	for _, st := range states {
+		p := l.state().Find(st.ID)
+		ends = append(ends, snapshotter.End{Partition: p, Offset: st.End})
+		allRead = allRead && (p.Next >= st.End || l.judge.Paused(p))
+	}
+	if allRead {
+		if err := l.endLoads(); err != nil {
+			return false, err
+		}
+	}
+	decision := l.judge.MaySeal(ends, clock.UnixMicro(), l.o.DriftIdle.Microseconds())
+	if decision.Seal && !l.proven(ends) {
+		decision = snapshotter.Decision{Reason: "no partition has shown that the source lived past the label (seal.proof: any)"}
+	}
+	if decision.Seal || l.o.UntilEnd {
+		if err := l.flush(); err != nil {
+			return false, err
+		}
+	}
+	if decision.Seal {
+		return false, l.seal(ends, decision, clock)
+	}
+	if decision.Reason != l.sealWas {
+		l.sealWas = decision.Reason
+		l.o.Log.Debug("not sealed", zap.String("table", l.o.Name), zap.String("label", l.o.Calendar.Name(l.state().Open)), zap.String("reason", decision.Reason))
+	}
+	return l.o.UntilEnd, nil
+}
+
+func (l *Lane) proven(ends []snapshotter.End) bool {
+	if l.o.SealProof != "any" {
+		return true
+	}
+	for _, e := range ends {
+		if e.Partition.Watermark >= l.o.Calendar.End(l.state().Open) {
+			return true
+		}
+	}
+	return false
+}
+
+// takeNewPartitions registers partitions that were added to the topics and
+// starts to read them at their earliest offset.
+func (l *Lane) takeNewPartitions(states []change.PartitionState) (added bool, err error) {
+	offsets := map[change.PartitionID]int64{}
+	for _, st := range states {
+		p := l.state().Find(st.ID)
+		if p == nil {
+			p = l.state().AddPartition(st.ID, st.Earliest)
+			l.startEnds[st.ID] = st.End
+			l.batch.dirty, added = true, true
+			l.o.Log.Info("a new partition", zap.String("table", l.o.Name), zap.Stringer("partition", st.ID), zap.Int64("offset", st.Earliest))
+		}
+		offsets[st.ID] = p.Next
+	}
+	if !added {
+		return false, nil
+	}
+	return true, l.queue.reset(l.ctx, offsets)
+}
+
+// seal closes the open label in a commit of its own, and with it the empty
+// labels that follow and are due at the same moment.
+func (l *Lane) seal(ends []snapshotter.End, d snapshotter.Decision, clock time.Time) error {
+	var seals []progress.Evidence
+	for {
+		seals = append(seals, l.evidence(ends, d, clock))
+		l.openNext()
+		if len(seals) >= maxSealsInOneCommit || l.anythingFor(ends) {
+			break
+		}
+		if d = l.judge.MaySeal(ends, clock.UnixMicro(), l.o.DriftIdle.Microseconds()); !d.Seal || !l.proven(ends) {
+			break
+		}
+	}
+	l.p.Kind = progress.SealKind
+	l.p.Label = l.o.Calendar.Name(l.state().Open)
+	l.p.Late, l.p.Seals = nil, seals
+	tx, err := l.transaction()
+	if err != nil {
+		return err
+	}
+	version := int64(0)
+	if l.base != nil {
+		version = l.base.Version() + 1
+	}
+	l.p.LastSeal = version
+	for _, s := range seals {
+		tx.SetTxn(savepoint.SealAppID(s.Name), delta.OwnVersion)
+	}
+	if err := l.commit(tx, "SEAL"); err != nil {
+		return err
+	}
+	l.late = nil
+	l.o.Log.Info("sealed", zap.String("table", l.o.Name), zap.String("label", seals[0].Name), zap.Int("labels", len(seals)),
+		zap.Int64("version", version), zap.Int64("rows", l.p.Rows), zap.Strings("attributes", seals[0].Attributes))
+	l.publish()
+	return l.pin()
+}
+
+// pin makes the seal's version readable for as long as its savepoint lives.
+func (l *Lane) pin() error {
+	if err := l.checkpoint(); err != nil {
+		return err
+	}
+	if !l.o.Backup {
+		return nil
+	}
+	if err := savepoint.Backup(l.ctx, l.o.Store, l.base.Version()); err != nil {
+		if errors.Is(err, l.ctx.Err()) {
+			return err
+		}
+		l.o.Log.Warn("the backup of a savepoint was not written", l.fields("err", err.Error())...)
+	}
+	return nil
+}
+
+// openNext turns the state to the label behind the open one.
+func (l *Lane) openNext() {
+	l.judge.Seal(l.o.DriftWait.Microseconds())
+	open := l.state().Open
+	l.p.Counts = progress.Counts{}
+	l.p.ColumnsAtOpen = l.columns.names()
+	l.columns.opened(l.p.ColumnsAtOpen)
+	l.p.Markers = l.markers.Prune(l.p.Markers, open)
+	sealed := func(r progress.RolledBack) bool { return r.Label < open && !r.ForGood }
+	kept := l.p.RolledBack[:0:0]
+	for _, r := range l.p.RolledBack {
+		if !sealed(r) {
+			kept = append(kept, r)
+		}
+	}
+	l.p.RolledBack = kept
+}
+
+// anythingFor reports whether the open label has work before it could be
+// sealed: held changes, or records that a partition has not given yet.
+func (l *Lane) anythingFor(ends []snapshotter.End) bool {
+	for _, f := range l.p.Held {
+		if l.due(f) {
+			return true
+		}
+	}
+	for _, e := range ends {
+		if e.Partition.Next < e.Offset && !l.judge.Paused(e.Partition) {
+			return true
+		}
+	}
+	return len(l.judge.LoadsToEnd()) > 0
+}
+
+// evidence is what the seal of the open label says about it.
+func (l *Lane) evidence(ends []snapshotter.End, d snapshotter.Decision, clock time.Time) progress.Evidence {
+	s := l.state()
+	e := progress.Evidence{
+		Label: s.Open, Name: l.o.Calendar.Name(s.Open), SealedAt: rfc3339(time.Now()), Clock: rfc3339(clock),
+		Lines: s.Lines, Counts: l.p.Counts, Rows: l.p.Rows, Late: l.late,
+	}
+	if l.base != nil {
+		e.Digest = digest(l.base)
+	}
+	byClock := true
+	for _, end := range ends {
+		p := end.Partition
+		rule := d.Rules[p.Number]
+		byClock = byClock && rule != snapshotter.ByWatermark
+		e.Partitions = append(e.Partitions, progress.PartitionEvidence{
+			Topic: p.Topic, Partition: p.Kafka, Offset: p.Next, Watermark: p.Watermark, Rule: rule,
+			EventTimeIsCommit: p.CommitTimes, NoPositions: p.NoPositions,
+		})
+	}
+	attribute := func(name string, set bool) {
+		if set {
+			e.Attributes = append(e.Attributes, name)
+		}
+	}
+	if i := l.p.Incomplete; i != nil && i.Since <= s.Open {
+		e.Reason = i.Reason
+		attribute("incomplete", true)
+	}
+	attribute("no load", !s.LoadedBy(s.Open))
+	attribute("by clock", byClock)
+	attribute("empty", l.p.Counts.Touched == 0)
+	return e
+}
