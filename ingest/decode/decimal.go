@@ -238,7 +238,7 @@ func base64Len(s []byte) int {
 // is required and the unused bits must be 0: no two texts mean the same bytes.
 func decodeBase64(dst, s []byte) ([]byte, error) {
 	n, err := strictBase64.Decode(dst, s)
-	if err != nil || n != base64Len(s) { // the length differs where there are line ends
+	if err != nil || len(s)%4 != 0 || n != base64Len(s) { // the lengths differ where there are line ends
 		return nil, errBase64
 	}
 	return dst[:n], nil

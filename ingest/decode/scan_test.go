@@ -67,36 +67,40 @@ func checkScan(t *testing.T, b []byte) {
 		t.Fatalf("%q: members %q, want %d", b, names, len(want))
 	}
 	for name, raw := range want {
-		var w any
-		d := json.NewDecoder(bytes.NewReader(raw))
-		d.UseNumber()
-		if err := d.Decode(&w); err != nil {
-			t.Fatal(err)
-		}
-		var got any
-		switch v := seen[name]; v.Kind {
-		case schema.Null:
-		case schema.Bool:
-			got = v.I == 1
-		case schema.Int, schema.Number:
-			got = json.Number(show(typed{v, schema.Type{}}))
-			if w == json.Number("-0") {
-				w = json.Number("0")
-			}
-		case schema.String:
-			got = v.S
-			if _, isText := w.(string); !isText {
-				var buf bytes.Buffer
-				if err := json.Compact(&buf, raw); err != nil {
-					t.Fatal(err)
-				}
-				w = buf.String()
-			}
-		}
-		if !reflect.DeepEqual(got, w) {
+		if got, w := plainJSON(t, seen[name], raw); !reflect.DeepEqual(got, w) {
 			t.Fatalf("%q: member %q is %#v, want %#v", b, name, got, w)
 		}
 	}
+}
+
+// plainJSON gives an untyped cell and its JSON text as encoding/json reads it,
+// for comparison: nested values as their compact text.
+func plainJSON(t *testing.T, v schema.Value, raw json.RawMessage) (got, want any) {
+	t.Helper()
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	if err := d.Decode(&want); err != nil {
+		t.Fatal(err)
+	}
+	if want == json.Number("-0") {
+		want = json.Number("0")
+	}
+	switch v.Kind {
+	case schema.Bool:
+		got = v.I == 1
+	case schema.Int, schema.Number:
+		got = json.Number(show(typed{v, schema.Type{}}))
+	case schema.String:
+		got = v.S
+		if _, isText := want.(string); !isText {
+			var buf bytes.Buffer
+			if err := json.Compact(&buf, raw); err != nil {
+				t.Fatal(err)
+			}
+			want = buf.String()
+		}
+	}
+	return got, want
 }
 
 var scanSeeds = []string{

@@ -10,10 +10,6 @@ import (
 	"github.com/gscd-io/gscd/ingest/change"
 )
 
-// maxCached bounds each cache: a stream whose every record has another shape
-// must not fill the memory. A full cache is emptied.
-const maxCached = 256
-
 // shape is what is found once for all rows with the same member names under
 // the same schema.
 type shape struct {
@@ -32,13 +28,13 @@ type shape struct {
 type rowSchema struct {
 	opts   *Options
 	fields map[string]codec
-	shapes map[string]*shape
+	shapes cache[*shape]
 	last   *shape
 	key    []byte // of shapes, for reuse
 }
 
 func newRowSchema(opts *Options, fields map[string]codec) *rowSchema {
-	return &rowSchema{opts: opts, fields: fields, shapes: map[string]*shape{}}
+	return &rowSchema{opts: opts, fields: fields}
 }
 
 // parseRowSchema reads the fields of a row's struct.
@@ -68,16 +64,13 @@ func (r *rowSchema) find(b []byte, members []member) (*shape, error) {
 		r.key = append(r.key, b[name.start:name.end]...)
 		r.key = append(r.key, 0) // no JSON string has that byte
 	}
-	s := r.shapes[string(r.key)]
-	if s == nil {
+	s, ok := r.shapes.get(r.key)
+	if !ok {
 		var err error
 		if s, err = r.build(b, members); err != nil {
 			return nil, err
 		}
-		if len(r.shapes) >= maxCached {
-			clear(r.shapes)
-		}
-		r.shapes[string(r.key)] = s
+		r.shapes.put(string(r.key), s)
 	}
 	r.last = s
 	return s, nil

@@ -12,8 +12,8 @@ import (
 	"github.com/gscd-io/gscd/ingest/change"
 )
 
-// cdcFile gives the path of a file of the shared recordings, or skips the test.
-func cdcFile(t testing.TB, name string) string {
+// sharedFile gives the path of a file of the shared test data, or skips the test.
+func sharedFile(t testing.TB, name string) string {
 	t.Helper()
 	dir := os.Getenv("GSCD_TESTDATA")
 	if dir == "" {
@@ -28,12 +28,14 @@ func cdcFile(t testing.TB, name string) string {
 			}
 		}
 	}
-	path := filepath.Join(dir, "cdc", name)
+	path := filepath.Join(dir, name)
 	if _, err := os.Stat(path); err != nil {
 		t.Skipf("no shared test data (%v): set GSCD_TESTDATA", err)
 	}
 	return path
 }
+
+func cdcFile(t testing.TB, name string) string { return sharedFile(t, "cdc/"+name) }
 
 func lines(t testing.TB, path string) [][]byte {
 	t.Helper()

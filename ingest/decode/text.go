@@ -101,7 +101,7 @@ func jsonText(b []byte, t token, arena *change.Arena) string {
 	return view(raw)
 }
 
-// integer reads the text of an integer token; ok is false past 64 bits.
+// integer reads the text of an integer token; past 64 bits it is 0 and not ok.
 func integer(b []byte) (n int64, ok bool) {
 	neg := len(b) > 0 && b[0] == '-'
 	if neg {
@@ -114,10 +114,13 @@ func integer(b []byte) (n int64, ok bool) {
 	for _, c := range b {
 		u = u*10 + uint64(c-'0') // 19 digits can't pass 2^64
 	}
-	if neg {
-		return -int64(u), u <= 1<<63
+	switch {
+	case neg && u <= 1<<63:
+		return -int64(u), true
+	case !neg && u < 1<<63:
+		return int64(u), true
 	}
-	return int64(u), u < 1<<63
+	return 0, false
 }
 
 // number gives a number token whose column has no type.

@@ -1,0 +1,381 @@
+package decode
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/gscd-io/gscd/delta/schema"
+	"github.com/gscd-io/gscd/ingest/change"
+)
+
+// cells is where the cells of one JSON text are read from and put.
+type cells struct {
+	b     []byte
+	arena *change.Arena
+	// placeholder and its base64 form mark a cell that the source did not send.
+	placeholder, placeholder64 string
+}
+
+var (
+	errSmall  = errors.New("too small for the column")
+	errLarge  = errors.New("too large for the column")
+	errNoUnit = errors.New("nothing tells whether the integer is milliseconds or microseconds: configure datetime(3) or datetime(6)")
+
+	errNotDecimalText = fmt.Errorf("%w; if the connector writes base64, set debezium: {decimals: base64}", errNotDecimal)
+)
+
+func wrongKind(k kind, want string) error { return fmt.Errorf("%s where %s belongs", k, want) }
+
+// cell reads one cell.
+func (r *cells) cell(c *codec, t token) (v schema.Value, err error) {
+	switch {
+	case t.kind == kindNull:
+		return schema.Value{}, nil
+	case t.kind == kindString && r.unavailable(t):
+		return schema.Value{Kind: schema.Unavailable}, nil
+	}
+	switch c.enc {
+	case encUntyped:
+		return r.untyped(t)
+	case encString:
+		if t.kind != kindString {
+			return v, wrongKind(t.kind, "a string")
+		}
+		v, err = r.str(t)
+	case encInt:
+		v, err = r.int(c, t)
+	case encDouble, encFloat:
+		v, err = r.float(c, t)
+	case encBool:
+		v, err = r.bool(c, t)
+	case encDecimal, encLongDecimal:
+		v, err = r.decimal(c, t)
+	case encUnsigned:
+		v, err = r.unsigned(c, t)
+	case encTime:
+		v, err = r.time(c, t)
+	case encDays:
+		v, err = r.days(t)
+	case encBytes:
+		v, err = r.bytes(c, t)
+	case encBits:
+		v, err = r.bits(c, t)
+	case encText:
+		if t.kind == kindString {
+			v, err = r.str(t)
+		} else {
+			v = schema.StringValue(jsonText(r.b, t, r.arena))
+		}
+	case encGeometry:
+		v, err = r.geometry(t)
+	case encVariable:
+		v, err = r.variable(t)
+	case encJSON:
+		v = schema.StringValue(jsonText(r.b, t, r.arena))
+	}
+	if err == nil && c.fit.Primitive != schema.Unknown {
+		return Fit(v, c.typ, c.fit)
+	}
+	return v, err
+}
+
+func (r *cells) raw(t token) []byte { return r.b[t.start:t.end] }
+
+func (r *cells) unavailable(t token) bool {
+	n := int(t.end - t.start)
+	return n == len(r.placeholder) && string(r.raw(t)) == r.placeholder ||
+		n == len(r.placeholder64) && string(r.raw(t)) == r.placeholder64
+}
+
+func (r *cells) str(t token) (schema.Value, error) {
+	s, err := text(r.b, t, r.arena)
+	return schema.StringValue(s), err
+}
+
+func (r *cells) untyped(t token) (schema.Value, error) {
+	switch t.kind {
+	case kindString:
+		return r.str(t)
+	case kindNumber:
+		return number(r.b, t), nil
+	case kindTrue, kindFalse:
+		return schema.BoolValue(t.kind == kindTrue), nil
+	}
+	return schema.StringValue(jsonText(r.b, t, r.arena)), nil
+}
+
+func (r *cells) bool(c *codec, t token) (schema.Value, error) {
+	switch t.kind {
+	case kindTrue, kindFalse:
+		return schema.BoolValue(t.kind == kindTrue), nil
+	case kindNumber:
+		if s := r.raw(t); c.loose && len(s) == 1 && s[0] <= '1' {
+			return schema.BoolValue(s[0] == '1'), nil
+		}
+		return schema.Value{}, fmt.Errorf("%.20s is no boolean", r.raw(t))
+	}
+	return schema.Value{}, wrongKind(t.kind, "a boolean")
+}
+
+// whole reads a number token that must be an integer of 64 bits, however written.
+func (r *cells) whole(t token) (int64, error) {
+	if t.kind != kindNumber {
+		return 0, wrongKind(t.kind, "an integer")
+	}
+	if t.flags&flagInteger != 0 {
+		n, ok := integer(r.raw(t))
+		if !ok {
+			return 0, errLarge
+		}
+		return n, nil
+	}
+	return wholeText(view(r.raw(t)))
+}
+
+func (r *cells) int(c *codec, t token) (schema.Value, error) {
+	if c.loose && (t.kind == kindTrue || t.kind == kindFalse) {
+		return schema.IntValue(schema.BoolValue(t.kind == kindTrue).I), nil
+	}
+	n, err := r.whole(t)
+	switch {
+	case err != nil:
+		return schema.Value{}, err
+	case n < c.lo:
+		return schema.Value{}, errSmall
+	case n > c.hi:
+		return schema.Value{}, errLarge
+	}
+	return schema.IntValue(n), nil
+}
+
+func (r *cells) unsigned(c *codec, t token) (schema.Value, error) {
+	if t.kind == kindNumber && t.flags&flagInteger != 0 {
+		if n, ok := integer(r.raw(t)); ok {
+			if n >= 0 {
+				return schema.Value{Kind: schema.Dec, I: n}, nil
+			}
+			return decimalValue(false, uint128{0, uint64(n)}, r.arena), nil
+		}
+	}
+	v, err := r.decimal(c, t)
+	if err == nil {
+		if hi, _ := v.Unscaled128(); hi < 0 {
+			return schema.Value{}, errSmall
+		} else if hi > 0 {
+			return schema.Value{}, errLarge
+		}
+	}
+	return v, err
+}
+
+func (r *cells) float(c *codec, t token) (schema.Value, error) {
+	width := 64
+	if c.enc == encFloat {
+		width = 32
+	}
+	switch t.kind {
+	case kindNumber:
+	case kindString: // Jackson writes what JSON has no number for as strings
+		if s := r.raw(t); string(s) != "NaN" && string(s) != "Infinity" && string(s) != "-Infinity" {
+			return schema.Value{}, wrongKind(t.kind, "a number")
+		}
+	default:
+		return schema.Value{}, wrongKind(t.kind, "a number")
+	}
+	f, err := strconv.ParseFloat(view(r.raw(t)), width)
+	if err != nil {
+		return schema.Value{}, errLarge // the scanner has passed its grammar
+	}
+	if width == 32 {
+		return schema.FloatValue(float32(f)), nil
+	}
+	return schema.DoubleValue(f), nil
+}
+
+func (r *cells) decimal(c *codec, t token) (v schema.Value, err error) {
+	long := c.enc == encLongDecimal
+	raw := r.raw(t)
+	switch t.kind {
+	case kindNumber:
+	case kindString:
+		if raw, err = r.unescaped(t); err != nil {
+			return v, err
+		}
+		if c.base64 {
+			var room [64]byte
+			b := room[:]
+			if n := len(raw) / 4 * 3; n > len(room) {
+				b = make([]byte, n)
+			}
+			if b, err = decodeBase64(b, raw); err != nil {
+				return v, err
+			}
+			if long {
+				s, err := longDecimalBytes(b, c.precision, c.scale)
+				return schema.StringValue(s), err
+			}
+			return decimalBytes(b, c.precision, c.scale, r.arena)
+		}
+	default:
+		return v, wrongKind(t.kind, "a decimal")
+	}
+	if long {
+		s, err := longDecimalText(view(raw), c.precision, c.scale)
+		return schema.StringValue(s), err
+	}
+	if v, err = parseDecimal(view(raw), c.precision, c.scale, r.arena); err == errNotDecimal {
+		err = errNotDecimalText
+	}
+	return v, err
+}
+
+func (r *cells) days(t token) (schema.Value, error) {
+	if t.kind == kindString {
+		s, err := text(r.b, t, r.arena)
+		if err != nil {
+			return schema.Value{}, err
+		}
+		days, zero, err := parseDate(s)
+		if zero || err != nil {
+			return schema.Value{}, err
+		}
+		return schema.IntValue(days), nil
+	}
+	n, err := r.whole(t)
+	if err == nil && int64(int32(n)) != n {
+		err = errTimeRange
+	}
+	if err != nil {
+		return schema.Value{}, err
+	}
+	return schema.IntValue(n), nil
+}
+
+func (r *cells) time(c *codec, t token) (schema.Value, error) {
+	if t.kind == kindString {
+		s, err := text(r.b, t, r.arena)
+		if err != nil {
+			return schema.Value{}, err
+		}
+		return timeText(s, c.typ)
+	}
+	n, err := r.whole(t)
+	if err == nil && c.unit == noUnit {
+		err = errNoUnit
+	}
+	if err == nil {
+		n, err = c.unit.inMicros(n)
+	}
+	if err == nil && c.typ.Primitive != schema.Long && (n < minTimestamp || n > maxTimestamp) {
+		err = errTimeRange
+	}
+	if err != nil {
+		return schema.Value{}, err
+	}
+	return schema.IntValue(n), nil
+}
+
+// The years 1 to 9999, in microseconds: beyond it, an integer has another unit.
+const (
+	minTimestamp = -62135596800 * microsPerSecond
+	maxTimestamp = 253402300800*microsPerSecond - 1
+)
+
+// timeText reads a text for a column of the type: a timestamp, a date and
+// time, or (long) a time. A zero date is NULL.
+func timeText(s string, typ schema.Type) (schema.Value, error) {
+	if typ.Primitive == schema.Long {
+		n, err := parseTime(s)
+		if err != nil {
+			return schema.Value{}, err
+		}
+		return schema.IntValue(n), nil
+	}
+	n, zero, err := parseTimestamp(s, typ.Primitive == schema.Timestamp)
+	if zero || err != nil {
+		return schema.Value{}, err
+	}
+	return schema.IntValue(n), nil
+}
+
+// unescaped gives the characters of a string token.
+func (r *cells) unescaped(t token) ([]byte, error) {
+	raw := r.raw(t)
+	if t.flags&flagEscaped == 0 {
+		return raw, nil
+	}
+	return unescape(make([]byte, len(raw)), raw)
+}
+
+// base64 decodes a string token into the arena, with zeros up to pad bytes.
+func (r *cells) base64(t token, pad int) (b []byte, err error) {
+	raw, err := r.unescaped(t)
+	if err != nil {
+		return nil, err
+	}
+	room := r.arena.Bytes(max(len(raw)/4*3, pad))
+	b, err = decodeBase64(room, raw)
+	if err != nil {
+		return nil, err
+	}
+	if len(b) < pad {
+		n := len(b)
+		b = room[:pad]
+		clear(b[n:])
+	}
+	return b, nil
+}
+
+func (r *cells) bytes(c *codec, t token) (schema.Value, error) {
+	if t.kind != kindString {
+		return schema.Value{}, wrongKind(t.kind, "base64")
+	}
+	b, err := r.base64(t, c.length)
+	if err == nil && c.length > 0 && len(b) > c.length {
+		err = errLarge
+	}
+	if err != nil {
+		return schema.Value{}, err
+	}
+	return schema.BinaryValue(view(b)), nil
+}
+
+func (r *cells) bits(c *codec, t token) (schema.Value, error) {
+	var n uint64
+	switch t.kind {
+	case kindString:
+		b, err := r.base64(t, 0)
+		if err != nil {
+			return schema.Value{}, err
+		}
+		for i, x := range b {
+			if i >= 8 && x != 0 {
+				return schema.Value{}, errLarge
+			}
+			n |= uint64(x) << (8 * min(i, 7))
+		}
+	case kindNumber:
+		v, err := parseDecimal(view(r.raw(t)), 20, 0, nil)
+		if err != nil {
+			return schema.Value{}, err
+		}
+		hi, lo := v.Unscaled128()
+		switch {
+		case hi < 0:
+			return schema.Value{}, errSmall
+		case hi > 0:
+			return schema.Value{}, errLarge
+		}
+		n = lo
+	default:
+		return schema.Value{}, wrongKind(t.kind, "base64 or a number")
+	}
+	if c.length < 64 && n>>c.length != 0 {
+		return schema.Value{}, errLarge
+	}
+	if c.typ.Primitive == schema.DecimalType {
+		return decimalValue(false, uint128{0, n}, r.arena), nil
+	}
+	return schema.IntValue(int64(n)), nil
+}
