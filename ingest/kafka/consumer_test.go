@@ -364,3 +364,66 @@ func TestClose(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestBesidePoll pauses, resumes and asks from another goroutine while Poll runs.
+func TestBesidePoll(t *testing.T) {
+	b := newBroker(t, 2)
+	const n = 300
+	b.produce(0, 0, n)
+	c := b.consumer(func(o *Options) { o.PollWait = time.Millisecond })
+	r := newReader(t, c, map[change.PartitionID]int64{id(0): 0, id(1): 0})
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for i := range int32(1000) {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			c.Pause(id(i % 2))
+			if i%10 == 0 {
+				if _, _, err := c.Partitions(ctx(t)); err != nil {
+					t.Error(err)
+				}
+			}
+			c.Resume(id(0), id(1))
+		}
+	}()
+	for r.next[id(0)] < n {
+		if _, err := r.poll(3); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(stop)
+	<-stopped
+	equal(t, "p0", r.values[id(0)], numbers(0, n))
+}
+
+func BenchmarkPoll(b *testing.B) {
+	broker := newBroker(b, 4)
+	value := bytes.Repeat([]byte(`{"id":1,"name":"some text"},`), 20)
+	const n = 100_000
+	var list []*change.Record
+	for i := range n {
+		list = append(list, &change.Record{Topic: "t", Partition: int32(i % 4), Timestamp: 1, Key: []byte("k"), Value: value})
+	}
+	if err := Produce(ctx(b), broker.options(), list); err != nil {
+		b.Fatal(err)
+	}
+	c := broker.consumer()
+	b.SetBytes(int64(n * len(value)))
+	for b.Loop() {
+		r := newReader(b, c, map[change.PartitionID]int64{id(0): 0, id(1): 0, id(2): 0, id(3): 0})
+		for left := n; left > 0; {
+			blocks, err := r.c.Poll(context.Background(), 10_000)
+			if err != nil {
+				b.Fatal(err)
+			}
+			for _, block := range blocks {
+				left -= len(block.Records)
+			}
+		}
+	}
+	b.ReportMetric(float64(n)*float64(b.N)/b.Elapsed().Seconds(), "records/s")
+}

@@ -67,7 +67,7 @@ func Classify(err error) (retryable bool, reason string) {
 		tooBig  *BatchTooLargeError
 		verify  *tls.CertificateVerificationError
 		unknown x509.UnknownAuthorityError
-		alert   tls.AlertError
+		alert   *net.OpError
 		dns     *net.DNSError
 		network net.Error
 	)
@@ -95,9 +95,11 @@ func Classify(err error) (retryable bool, reason string) {
 		return false, "the credentials or their rights do not suffice"
 	case errors.As(err, &verify), errors.As(err, &unknown):
 		return false, "the broker's certificate is not trusted"
-	case errors.As(err, &alert):
+	case errors.As(err, &alert) && alert.Op == "remote error":
 		return false, "the broker refuses the TLS connection"
 	// The brokers' own judgement.
+	case errors.Is(err, kerr.UnknownServerError):
+		return true, "the broker failed"
 	case errors.As(err, &code):
 		if kerr.IsRetriable(code) {
 			return true, "the broker asks to try again"

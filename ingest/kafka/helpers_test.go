@@ -37,7 +37,7 @@ func newBroker(t testing.TB, partitions int32, opts ...kfake.Opt) *broker {
 }
 
 func (b *broker) options() Options {
-	return Options{Brokers: b.ListenAddrs(), Topics: []string{"t"}, PollWait: 50 * time.Millisecond, RequestTimeout: 5 * time.Second}
+	return Options{Brokers: b.ListenAddrs(), Topics: []string{"t"}, PollWait: 50 * time.Millisecond, RequestTimeout: 5 * time.Second, maxBackoff: 50 * time.Millisecond}
 }
 
 func (b *broker) consumer(change ...func(*Options)) *Consumer {

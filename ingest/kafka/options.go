@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
@@ -51,6 +52,9 @@ type Options struct {
 	Logger *zap.Logger
 	// Hooks are handed to the library, for metrics.
 	Hooks []kgo.Hook
+
+	// maxBackoff is the longest wait between two tries of one request.
+	maxBackoff time.Duration
 }
 
 // TLS names the PEM files of an encrypted connection.
@@ -101,6 +105,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.RequestTimeout <= 0 {
 		o.RequestTimeout = 15 * time.Second
+	}
+	if o.maxBackoff <= 0 {
+		o.maxBackoff = time.Second
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -188,6 +195,7 @@ func (o Options) client() ([]kgo.Opt, error) {
 		kgo.SoftwareNameAndVersion("gscd", "1"),
 		kgo.DialTimeout(min(5*time.Second, o.RequestTimeout)),
 		kgo.RetryTimeout(o.RequestTimeout),
+		kgo.RetryBackoffFn(o.backoff),
 		// A leader that moved is found within this time.
 		kgo.MetadataMinAge(time.Second),
 		kgo.BrokerMaxReadBytes(maxResponse),
@@ -210,4 +218,11 @@ func (o Options) client() ([]kgo.Opt, error) {
 		opts = append(opts, kgo.SASL(m))
 	}
 	return opts, nil
+}
+
+// backoff waits 50 ms, then twice as long each time, with a fifth of chance in
+// it so that the tables of one process don't all come back at once.
+func (o Options) backoff(fails int) time.Duration {
+	wait := min(o.maxBackoff, 50*time.Millisecond<<min(max(fails-1, 0), 10))
+	return wait - rand.N(wait/5+1)
 }
