@@ -108,7 +108,7 @@ type sorter struct {
 	rows  []sortRow
 	bytes int64
 	slab  []schema.Value
-	texts strings.Builder
+	texts texts
 
 	dir    string
 	levels [][]*run // runs by how often their rows were merged
@@ -124,32 +124,14 @@ func (s *sorter) add(row sortRow) error {
 	}
 	cells := s.slab[:s.width:s.width]
 	s.slab = s.slab[s.width:]
-	copy(cells, row.cells)
 	for i := range cells {
-		if text := cells[i].S; text != "" {
-			cells[i].S = s.keep(text)
-		}
+		cells[i] = s.texts.keepCell(row.cells[i])
 	}
 	s.rows = append(s.rows, sortRow{row.place, cells})
 	if s.bytes += memoryOf(cells); s.bytes < s.limit {
 		return nil
 	}
 	return s.spill()
-}
-
-// keep copies a text into a block that many share.
-func (s *sorter) keep(text string) string {
-	const block = 64 << 10
-	if len(text) > block/4 {
-		return strings.Clone(text)
-	}
-	if s.texts.Cap()-s.texts.Len() < len(text) {
-		s.texts = strings.Builder{}
-		s.texts.Grow(block)
-	}
-	start := s.texts.Len()
-	s.texts.WriteString(text)
-	return s.texts.String()[start:]
 }
 
 // spill writes the rows in memory to a run.
@@ -169,7 +151,7 @@ func (s *sorter) spill() error {
 		out.close()
 		return err
 	}
-	s.rows, s.bytes, s.slab, s.texts = nil, 0, nil, strings.Builder{}
+	s.rows, s.bytes, s.slab, s.texts = nil, 0, nil, texts{}
 	return s.push(out, 0)
 }
 

@@ -1,10 +1,14 @@
 package expr
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"unicode/utf8"
 )
+
+// ErrValue is wrapped by errors about a text that is no value of its column.
+var ErrValue = errors.New("not a value of the column")
 
 // SyntaxError is what is wrong with a text, and where.
 type SyntaxError struct {

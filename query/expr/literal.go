@@ -380,3 +380,17 @@ func parseOffset(s string) (seconds int, has, ok bool) {
 	}
 	return sign * (hours*3600 + minutes*60), true, true
 }
+
+// ParseValue reads a text as a cell of a column, as a filter reads a text in
+// quotes: numbers, true and false, dates, times, 0x00ff. Nothing is rounded: a
+// text that the column can't hold exactly is an error.
+func ParseValue(written string, column schema.Field) (schema.Value, error) {
+	b, reason := bind(literal{kind: textLiteral, text: written}, column)
+	if reason == "" && !b.exact {
+		reason = fmt.Sprintf("column %s is %s and can't hold %s exactly", column.Name, column.Type, shorten(written))
+	}
+	if reason != "" {
+		return schema.Value{}, fmt.Errorf("%w: %s", ErrValue, reason)
+	}
+	return b.value, nil
+}

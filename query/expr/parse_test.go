@@ -287,3 +287,30 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestParseValue(t *testing.T) {
+	for _, tc := range []struct {
+		column, text string
+		want         schema.Value
+		fault        string
+	}{
+		{"id", "42", schema.IntValue(42), ""},
+		{"amount", "-1.5", schema.Value{Kind: schema.Dec, I: -150}, ""},
+		{"amount", "1.005", schema.Value{}, "column amount is decimal(6,2) and can't hold 1.005 exactly"},
+		{"qty", "300", schema.Value{}, "out of range"},
+		{"name", "it's", schema.StringValue("it's"), ""},
+		{"ok", "true", schema.BoolValue(true), ""},
+		{"raw", "0x00ff", schema.BinaryValue("\x00\xff"), ""},
+		{"day", "1970-01-02", schema.IntValue(1), ""},
+		{"ts", "1970-01-01T00:00:01Z", schema.IntValue(1e6), ""},
+	} {
+		got, err := ParseValue(tc.text, shop.Fields[shop.Index(tc.column)])
+		if tc.fault != "" {
+			if !errors.Is(err, ErrValue) || !strings.Contains(err.Error(), tc.fault) {
+				t.Errorf("%s as %s: %v, want %s", tc.text, tc.column, err, tc.fault)
+			}
+		} else if err != nil || got != tc.want {
+			t.Errorf("%s as %s: %v, %v", tc.text, tc.column, got, err)
+		}
+	}
+}

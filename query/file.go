@@ -1,0 +1,183 @@
+package query
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/gscd-io/gscd/delta"
+	"github.com/gscd-io/gscd/delta/action"
+	"github.com/gscd-io/gscd/delta/objstore"
+	"github.com/gscd-io/gscd/delta/parquet"
+	"github.com/gscd-io/gscd/delta/schema"
+)
+
+// batchRows is how many rows of a file are decoded at once.
+const batchRows = 4096
+
+// selection is what a filter took of a batch of one file. It is valid until the
+// call that got it returns.
+type selection struct {
+	columns [][]schema.Value // by place in the schema; those not asked for are nil
+	kept    []int32          // rising
+	first   int64            // place in the file of row 0
+}
+
+// scanFile reads one file and hands every selection that is not empty to emit,
+// in order. errEnough from emit ends it without an error.
+func (s *Scan) scanFile(ctx context.Context, index int, emit func(*selection) error) error {
+	add := s.files[index]
+	err := s.readFile(ctx, add, emit)
+	switch {
+	case err == nil, errors.Is(err, errEnough):
+		return nil
+	case errors.Is(err, ErrFileMissing), errors.Is(err, ErrFileMismatch):
+		return fmt.Errorf("version %d of %s: %w; run gscd check", s.snapshot.Version(), s.store, err)
+	}
+	return fmt.Errorf("version %d of %s: %w", s.snapshot.Version(), s.store, err)
+}
+
+func (s *Scan) readFile(ctx context.Context, add *action.Add, emit func(*selection) error) error {
+	key, err := action.Key(add.Path)
+	if err != nil {
+		return err
+	}
+	// Rows of the vector past the end of the file hide nothing; the other engines
+	// take them so too, and there are tables with such a vector.
+	deleted, err := delta.ReadDeletionVector(ctx, s.store, add)
+	if err != nil {
+		return asFileError(add, err)
+	}
+	file, err := s.open(ctx, key, add.Size)
+	if err != nil {
+		return asFileError(add, err)
+	}
+	if err := s.checkRows(add, file.NumRows()); err != nil {
+		return err
+	}
+	rows := &selection{columns: make([][]schema.Value, len(s.schema.Fields)), kept: make([]int32, 0, batchRows)}
+	if err := s.fillPartitions(add, rows.columns); err != nil {
+		return err
+	}
+	filter := func(sel []int32) []int32 { return sel }
+	if s.options.Where != nil {
+		evaluator := s.options.Where.NewEvaluator()
+		filter = func(sel []int32) []int32 { return evaluator.Select(rows.columns, sel) }
+	}
+	all := rows.kept
+	take := func(first int64, n int) error {
+		rows.first, rows.kept = first, all[:0]
+		for row := range int32(n) {
+			if deleted == nil || !deleted.Contains(uint32(first+int64(row))) {
+				rows.kept = append(rows.kept, row)
+			}
+		}
+		if rows.kept = filter(rows.kept); len(rows.kept) == 0 {
+			return nil
+		}
+		return emit(rows)
+	}
+	if len(s.data) == 0 { // partition columns alone: the file says only how many rows there are
+		for first := int64(0); first < file.NumRows(); first += batchRows {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if err := take(first, int(min(batchRows, file.NumRows()-first))); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	columns := make([]parquet.Column, len(s.data))
+	for i, c := range s.data {
+		columns[i] = parquet.Column{Name: s.schema.Fields[c].Name, Type: s.schema.Fields[c].Type}
+	}
+	seen := int64(0)
+	for batch, err := range file.Scan(ctx, columns, parquet.ScanOptions{BatchRows: batchRows}) {
+		if err != nil {
+			return asFileError(add, err)
+		}
+		for i, c := range s.data {
+			rows.columns[c] = batch.Columns[i]
+		}
+		seen += int64(batch.Rows)
+		if err := take(batch.FirstRow, batch.Rows); err != nil {
+			return err
+		}
+	}
+	if seen != file.NumRows() {
+		return fmt.Errorf("%w: %s gave %d rows of %d", ErrFileMismatch, add.Path, seen, file.NumRows())
+	}
+	return nil
+}
+
+// wholeFile is the size in bytes up to which a file is read by one request.
+const wholeFile = 1 << 20
+
+// open opens a data file. A large one is read by ranges: its footer, then the
+// columns that are needed, a row group at a time.
+func (s *Scan) open(ctx context.Context, key string, size int64) (*parquet.File, error) {
+	if size > wholeFile {
+		return parquet.Open(objstore.NewReaderAt(ctx, s.store, key, size), size)
+	}
+	data, err := s.store.Get(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(data)) != size {
+		return nil, fmt.Errorf("%w: it has %d bytes, the log says %d", ErrFileMismatch, len(data), size)
+	}
+	return parquet.OpenBytes(data)
+}
+
+// asFileError says of an error in reading a file what it means for the table.
+func asFileError(add *action.Add, err error) error {
+	switch {
+	case errors.Is(err, objstore.ErrNotExist):
+		return fmt.Errorf("%w: %s: %w", ErrFileMissing, add.Path, err)
+	case errors.Is(err, ErrFileMismatch):
+		return fmt.Errorf("%s: %w", add.Path, err)
+	case errors.Is(err, parquet.ErrCorrupt), errors.Is(err, delta.ErrCorrupt), errors.Is(err, io.ErrUnexpectedEOF):
+		return fmt.Errorf("%w: %s: %w", ErrFileMismatch, add.Path, err)
+	}
+	return fmt.Errorf("read %s: %w", add.Path, err)
+}
+
+// checkRows compares the rows of a file with its statistics.
+func (s *Scan) checkRows(add *action.Add, rows int64) error {
+	want, known, err := rowsOf(add)
+	if err != nil {
+		return err
+	}
+	if known && want != rows {
+		return fmt.Errorf("%w: %s has %d rows, its statistics say %d", ErrFileMismatch, add.Path, rows, want)
+	}
+	return nil
+}
+
+// fillPartitions sets the partition columns to the file's values.
+func (s *Scan) fillPartitions(add *action.Add, columns [][]schema.Value) error {
+	for _, c := range s.partitions {
+		v, err := partitionValue(add, s.schema.Fields[c])
+		if err != nil {
+			return err
+		}
+		columns[c] = slices.Repeat([]schema.Value{v}, batchRows)
+	}
+	return nil
+}
+
+// partitionValue gives the value that every row of a file has in a partition column.
+func partitionValue(add *action.Add, column schema.Field) (schema.Value, error) {
+	written, ok := add.PartitionValues[column.Name]
+	if !ok {
+		return schema.Value{}, fmt.Errorf("%w: %s has no value of partition column %s", ErrFileMismatch, add.Path, column.Name)
+	}
+	v, err := action.ParsePartitionValue(written, column.Type)
+	if err != nil {
+		return v, fmt.Errorf("%w: %s, partition column %s: %w", ErrFileMismatch, add.Path, column.Name, err)
+	}
+	return v, nil
+}

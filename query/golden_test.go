@@ -1,0 +1,285 @@
+package query_test
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"math/big"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gscd-io/gscd/delta"
+	"github.com/gscd-io/gscd/delta/objstore/local"
+	"github.com/gscd-io/gscd/delta/parquet"
+	"github.com/gscd-io/gscd/delta/schema"
+	"github.com/gscd-io/gscd/query"
+	"github.com/gscd-io/gscd/query/expr"
+)
+
+// goldenTable is a table of another writer and what independent readers found in it.
+type goldenTable struct {
+	Table    string            `json:"table"`
+	Version  int64             `json:"version"`
+	Rows     *int64            `json:"rows"`
+	Columns  []string          `json:"columns"`
+	Files    int               `json:"files"`
+	Sum      map[string]string `json:"sum"`
+	Nulls    map[string]int64  `json:"nulls"`
+	Error    string            `json:"error"`
+	Versions [][3]*int64       `json:"versions"`
+	Skip     []struct {
+		Predicate string `json:"predicate"`
+		Files     *int   `json:"files"`
+		Rows      *int64 `json:"rows"`
+	} `json:"skip"`
+	Parquet  any    `json:"expected_parquet"`
+	Template bool   `json:"template"`
+	Data     string `json:"data_files"`
+}
+
+// goldenTables reads the catalogue of the shared test data, or skips.
+func goldenTables(t *testing.T) (dir string, tables []goldenTable) {
+	t.Helper()
+	root := os.Getenv("GSCD_TESTDATA")
+	for at, _ := os.Getwd(); root == "" && at != filepath.Dir(at); at = filepath.Dir(at) {
+		if _, err := os.Stat(filepath.Join(at, "go.mod")); err == nil {
+			root = filepath.Join(filepath.Dir(at), "shared")
+		}
+	}
+	dir = filepath.Join(root, "delta-tables")
+	f, err := os.Open(filepath.Join(dir, "expected.jsonl"))
+	if err != nil {
+		t.Skip("no shared test data: set GSCD_TESTDATA")
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var g goldenTable
+		if err := json.Unmarshal(lines.Bytes(), &g); err != nil {
+			t.Fatal(err)
+		}
+		if g.Error == "" && g.Rows != nil && !g.Template {
+			tables = append(tables, g)
+		}
+	}
+	return dir, tables
+}
+
+func scan(t *testing.T, store *local.Store, snapshot *delta.Snapshot, o query.Options) (*query.Scan, [][]schema.Value) {
+	t.Helper()
+	s, err := query.NewScan(store, snapshot, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := make([][]schema.Value, 0)
+	for row, err := range s.Rows(context.Background()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows = append(rows, slices.Clone(row))
+	}
+	return s, rows
+}
+
+// Every table that other engines wrote gives the rows, sums and NULLs that an
+// independent reader found, at every version.
+func TestGoldenTables(t *testing.T) {
+	dir, tables := goldenTables(t)
+	read, files := 0, 0
+	for _, g := range tables {
+		t.Run(g.Table, func(t *testing.T) {
+			if testing.Short() && *g.Rows > 10_000 {
+				t.Skip("a large table")
+			}
+			store, err := local.New(filepath.Join(dir, g.Table), local.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			table, err := delta.Open(context.Background(), store)
+			if errors.Is(err, delta.ErrUnsupportedFeature) {
+				t.Skip(err)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			snapshot, err := table.Snapshot(context.Background())
+			if errors.Is(err, delta.ErrUnsupportedFeature) {
+				t.Skip(err)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			options := query.Options{}
+			for _, f := range snapshot.Schema().Fields {
+				if f.Type.IsLeaf() {
+					options.Columns = append(options.Columns, f.Name)
+				}
+			}
+			if len(options.Columns) == 0 {
+				t.Skip("no flat column")
+			}
+			s, rows := scan(t, store, snapshot, options)
+			read++
+			files += len(s.Files())
+			if int64(len(rows)) != *g.Rows {
+				t.Fatalf("%d rows, want %d", len(rows), *g.Rows)
+			}
+			checkTotals(t, g, s.Columns(), rows)
+			if g.Parquet != nil && len(options.Columns) == len(snapshot.Schema().Fields) {
+				checkRows(t, filepath.Join(dir, filepath.Dir(g.Table), "expected"), s.Columns(), rows)
+			}
+			for _, v := range g.Versions {
+				if v[2] == nil || *v[2] > 10_000 {
+					continue
+				}
+				old, err := table.SnapshotAt(context.Background(), *v[0])
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, rows := scan(t, store, old, query.Options{Columns: flat(old.Schema())}); int64(len(rows)) != *v[2] {
+					t.Errorf("version %d: %d rows, want %d", *v[0], len(rows), *v[2])
+				}
+			}
+			for _, skip := range g.Skip {
+				checkSkip(t, store, snapshot, skip.Predicate, skip.Files, skip.Rows, options.Columns)
+			}
+		})
+	}
+	t.Logf("%d tables of %d read, %d files", read, len(tables), files)
+	if read < 60 {
+		t.Errorf("only %d tables were read", read)
+	}
+}
+
+func flat(s *schema.Schema) []string {
+	names := []string{}
+	for _, f := range s.Fields {
+		if f.Type.IsLeaf() {
+			names = append(names, f.Name)
+		}
+	}
+	return names
+}
+
+// checkTotals compares sums of integer and decimal columns and counts of NULLs.
+func checkTotals(t *testing.T, g goldenTable, columns []schema.Field, rows [][]schema.Value) {
+	t.Helper()
+	for i, c := range columns {
+		nulls, sum := int64(0), new(big.Int)
+		for _, row := range rows {
+			switch v := row[i]; {
+			case v.IsNull():
+				nulls++
+			case v.Kind == schema.Dec:
+				sum.Add(sum, v.Unscaled())
+			case v.Kind == schema.Int:
+				sum.Add(sum, big.NewInt(v.I))
+			}
+		}
+		if want, ok := g.Sum[c.Name]; ok {
+			exact, ok := new(big.Rat).SetString(want)
+			scale := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(c.Type.Scale)), nil)
+			if got := new(big.Rat).SetFrac(sum, scale); !ok || got.Cmp(exact) != 0 {
+				t.Errorf("sum of %s is %s, want %s", c.Name, got.FloatString(int(c.Type.Scale)), want)
+			}
+		}
+		if nulls != g.Nulls[c.Name] {
+			t.Errorf("%s is NULL in %d rows, want %d", c.Name, nulls, g.Nulls[c.Name])
+		}
+	}
+}
+
+// checkRows compares the rows with those in Parquet files, in any order.
+func checkRows(t *testing.T, dir string, columns []schema.Field, rows [][]schema.Value) {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(dir, "*.parquet"))
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no expected rows in %s: %v", dir, err)
+	}
+	var want [][]schema.Value
+	for _, path := range paths {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := parquet.OpenBytes(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		asked := make([]parquet.Column, len(columns))
+		for i, c := range columns {
+			asked[i] = parquet.Column{Name: c.Name, Type: c.Type}
+		}
+		for batch, err := range f.Scan(context.Background(), asked, parquet.ScanOptions{}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			for r := range batch.Rows {
+				row := make([]schema.Value, len(columns))
+				for c := range row {
+					row[c] = batch.Columns[c][r]
+				}
+				want = append(want, row)
+			}
+		}
+	}
+	got := encoded(rows)
+	if wanted := encoded(want); !slices.Equal(got, wanted) {
+		t.Errorf("rows differ: %d, want %d", len(got), len(wanted))
+		for i := range min(len(got), len(wanted)) {
+			if got[i] != wanted[i] {
+				t.Errorf("first difference: %q, want %q", got[i], wanted[i])
+				break
+			}
+		}
+	}
+}
+
+func encoded(rows [][]schema.Value) []string {
+	out := make([]string, len(rows))
+	for i, row := range rows {
+		var b []byte
+		for _, v := range row {
+			b = v.AppendEncoded(b)
+		}
+		out[i] = string(b)
+	}
+	slices.SortFunc(out, cmp.Compare)
+	return out
+}
+
+// asText are predicates of the catalogue that compare text with numbers; here
+// text is quoted.
+var asText = map[string]string{
+	"month = 2 AND year = 2020": "month = '2' AND year = '2020'",
+	"month <> 2":                "month <> '2'",
+	"month IN (2,12)":           "month IN ('2', '12')",
+}
+
+// keptMore are files kept for what the catalogue's pruners don't think of: a NaN
+// is above every number and in no statistics.
+var keptMore = map[string]int{"as_double >= 1": 1}
+
+func checkSkip(t *testing.T, store *local.Store, snapshot *delta.Snapshot, text string, files *int, rows *int64, columns []string) {
+	t.Helper()
+	where, err := expr.Parse(cmp.Or(asText[text], text), snapshot.Schema())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, got := scan(t, store, snapshot, query.Options{Where: where, Columns: columns})
+	if files != nil && len(s.Files()) != max(*files, keptMore[text]) {
+		t.Errorf("%s leaves %d files, want %d", text, len(s.Files()), *files)
+	}
+	if rows != nil && int64(len(got)) != *rows {
+		t.Errorf("%s: %d rows, want %d", text, len(got), *rows)
+	}
+	if strings.Contains(text, "OR") && len(got) == 0 {
+		t.Errorf("%s: no row", text)
+	}
+}
