@@ -92,25 +92,6 @@ func (r *VacuumReport) Obsolete(t *action.Remove) bool {
 	return true
 }
 
-// keysOf gives the keys of the objects of a logical file.
-func keysOf(encoded string, d *action.DeletionVector) ([]string, error) {
-	key, err := action.Key(encoded)
-	if err != nil {
-		return nil, err
-	}
-	keys := []string{key}
-	if d != nil {
-		key, ok, err := d.Key()
-		if err != nil {
-			return nil, err
-		}
-		if ok {
-			keys = append(keys, key)
-		}
-	}
-	return keys, nil
-}
-
 // Vacuum removes the data files, deletion vectors and change data that no kept
 // version refers to. A table with a path outside of its root is refused
 // (ErrAbsolutePath, ErrPathEscapes): what such a path means can't be told here.

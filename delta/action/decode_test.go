@@ -275,30 +275,6 @@ func TestEncodedPathsDecodeToTheirKey(t *testing.T) {
 	})
 }
 
-func TestDeletionVectorKeys(t *testing.T) {
-	for _, c := range []struct {
-		d   DeletionVector
-		key string
-		ok  bool
-		err error
-	}{
-		// The example of the protocol, "Deletion Vector Descriptor Schema".
-		{DeletionVector{StorageType: "u", PathOrInlineDV: "ab^-aqEH.-t@S}K{vb[*k^"}, "ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin", true, nil},
-		{DeletionVector{StorageType: "u", PathOrInlineDV: "^-aqEH.-t@S}K{vb[*k^"}, "deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin", true, nil},
-		{DeletionVector{StorageType: "i", PathOrInlineDV: "wi5b=000010000siXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L"}, "", false, nil},
-		{DeletionVector{StorageType: "p", PathOrInlineDV: "s3://b/f.bin"}, "", false, ErrAbsolutePath},
-		{DeletionVector{StorageType: "u", PathOrInlineDV: "short"}, "", false, ErrBadPath},
-		{DeletionVector{StorageType: "u", PathOrInlineDV: "../^-aqEH.-t@S}K{vb[*k^"}, "", false, ErrPathEscapes},
-		{DeletionVector{StorageType: "u", PathOrInlineDV: "#####################"}, "", false, ErrBadPath},
-		{DeletionVector{StorageType: "x"}, "", false, ErrBadPath},
-	} {
-		key, ok, err := c.d.Key()
-		if key != c.key || ok != c.ok || !errors.Is(err, c.err) {
-			t.Errorf("%+v: %q %v %v", c.d, key, ok, err)
-		}
-	}
-}
-
 // commitFile makes a commit like gscd's: a commitInfo of about infoBytes and
 // files re-added under a new deletion vector.
 func commitFile(version, files, infoBytes int) []byte {

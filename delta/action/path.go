@@ -1,7 +1,6 @@
 package action
 
 import (
-	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -105,60 +104,4 @@ func EncodePath(key string) string {
 		}
 	}
 	return b.String()
-}
-
-// Key gives the key of the object that holds the vector; ok is false for an
-// inline one, which has none. A vector of storage type "p" has an absolute path.
-func (d *DeletionVector) Key() (key string, ok bool, err error) {
-	switch d.StorageType {
-	case "i":
-		return "", false, nil
-	case "p":
-		key, err = Key(d.PathOrInlineDV)
-		return key, err == nil, err
-	case "u":
-		cut := len(d.PathOrInlineDV) - 20
-		if cut < 0 {
-			return "", false, fmt.Errorf("%w: deletion vector %q is shorter than a UUID", ErrBadPath, d.PathOrInlineDV)
-		}
-		id, valid := decodeUUID(d.PathOrInlineDV[cut:])
-		if !valid {
-			return "", false, fmt.Errorf("%w: deletion vector %q is no Z85 text", ErrBadPath, d.PathOrInlineDV)
-		}
-		name := "deletion_vector_" + id + ".bin"
-		if cut > 0 {
-			name = d.PathOrInlineDV[:cut] + "/" + name
-		}
-		// The prefix is not URI-encoded, but must not lead anywhere either.
-		for part := range strings.SplitSeq(name, "/") {
-			if part == ".." || part == "." || part == "" {
-				return "", false, fmt.Errorf("%w: deletion vector %q", ErrPathEscapes, d.PathOrInlineDV)
-			}
-		}
-		return name, true, nil
-	}
-	return "", false, fmt.Errorf("%w: deletion vector of storage type %q", ErrBadPath, d.StorageType)
-}
-
-const z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
-
-// decodeUUID reads 20 Z85 characters as the text of a UUID.
-func decodeUUID(s string) (string, bool) {
-	var raw [16]byte
-	for i := range 4 {
-		var n uint64
-		for _, c := range []byte(s[5*i : 5*i+5]) {
-			digit := strings.IndexByte(z85, c)
-			if digit < 0 {
-				return "", false
-			}
-			n = n*85 + uint64(digit)
-		}
-		if n > 1<<32-1 {
-			return "", false
-		}
-		binary.BigEndian.PutUint32(raw[4*i:], uint32(n))
-	}
-	h := hex.EncodeToString(raw[:])
-	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:], true
 }
