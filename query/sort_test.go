@@ -42,7 +42,7 @@ func TestSorter(t *testing.T) {
 			order = append(order, expr.Order{Column: rapid.IntRange(0, 3).Draw(t, "by"), Desc: rapid.Bool().Draw(t, "desc")})
 		}
 		var rows []sortRow
-		n := rapid.IntRange(0, 60).Draw(t, "n")
+		n := rapid.IntRange(0, 40).Draw(t, "n")
 		for i := range n {
 			row := sortRow{place: place{file: i % 3, row: int64(i)}}
 			for c := range 4 {
@@ -50,7 +50,7 @@ func TestSorter(t *testing.T) {
 			}
 			rows = append(rows, row)
 		}
-		s := &sorter{order: order, width: 4, limit: rapid.SampledFrom([]int64{1, 500, 50_000, 1 << 30}).Draw(t, "limit"), tempDir: dir}
+		s := &sorter{order: order, width: 4, limit: rapid.SampledFrom([]int64{1, 500, 5000, 50_000, 1 << 30}).Draw(t, "limit"), tempDir: dir}
 		top := &topRows{order: order, n: rapid.IntRange(0, 20).Draw(t, "top")}
 		reused := make([]schema.Value, 4)
 		for _, row := range rows {

@@ -1,0 +1,67 @@
+package query_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+
+	"github.com/gscd-io/gscd/delta/objstore/mem"
+	"github.com/gscd-io/gscd/query"
+	"github.com/gscd-io/gscd/query/output"
+)
+
+func TestDescribe(t *testing.T) {
+	store := mem.New()
+	berlin := numbered("Berlin", 0, 20)
+	berlin.dead = []uint32{1, 2, 3}
+	snapshot := writeShop(t, store, []shopFile{berlin, numbered("Paris", 20, 5)}, map[string]string{
+		"gscd.key": `["id"]`, "fs.s3a.secret.key": "hidden", "my.Access.Key": "hidden",
+		"schema.registry": "https://user:hidden@host/path", "plain": "https://host/path",
+	})
+	d, err := query.Describe(snapshot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bytesOfAll := snapshot.Files()[0].Size + snapshot.Files()[1].Size
+	if d.Files != 2 || d.Bytes != bytesOfAll || d.Rows != 22 || d.DeletedRows != 3 || d.DeletionVectors != 1 || d.Version != 0 {
+		t.Errorf("got %+v", d)
+	}
+	var out bytes.Buffer
+	if err := output.WriteObject(output.JSON, &out, d.Record()); err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Contains(out.Bytes(), []byte("hidden")) {
+		t.Errorf("a secret is shown: %s", out.Bytes())
+	}
+	var record struct {
+		Rows       int64             `json:"rows"`
+		Properties map[string]string `json:"properties"`
+		Partition  []string          `json:"partition_columns"`
+		Columns    []struct {
+			Name, Type          string
+			Nullable, Partition bool
+		} `json:"columns"`
+		Reader   []string `json:"reader_features"`
+		Name     *string  `json:"name"`
+		Created  *string  `json:"created"`
+		MinRead  int      `json:"min_reader_version"`
+		MinWrite int      `json:"min_writer_version"`
+	}
+	if err := json.Unmarshal(out.Bytes(), &record); err != nil {
+		t.Fatal(err)
+	}
+	if record.Rows != 22 || record.Properties["gscd.key"] != `["id"]` || record.Properties["plain"] != "https://host/path" ||
+		len(record.Partition) != 1 || record.Columns[3].Type != "decimal(20,2)" || !record.Columns[1].Partition ||
+		record.Name != nil || record.Created != nil || record.MinRead != 3 || record.MinWrite != 7 || record.Reader[0] != "deletionVectors" {
+		t.Errorf("got %s", out.Bytes())
+	}
+
+	paris := numbered("Paris", 20, 5)
+	paris.noStats = true
+	if d, err = query.Describe(writeShop(t, mem.New(), []shopFile{berlin, paris}, nil)); err != nil || d.Rows != -1 || d.DeletedRows != 3 {
+		t.Errorf("without statistics: %+v, %v", d, err)
+	}
+	if rows := d.Record()[7]; rows.Name != "rows" || rows.Value != nil {
+		t.Errorf("got %+v", rows)
+	}
+}
