@@ -95,12 +95,11 @@ func unpack(in *bufio.Reader) (io.ReadCloser, error) {
 
 // indexer reads the files once from the front and makes the index.
 type indexer struct {
-	opts    Options
-	wanted  map[string]bool
-	parts   map[string]map[int32]*partition
-	files   []*file
-	maxTs   int64
-	skipped int64
+	topic  []byte          // of lines that name none
+	wanted map[string]bool // nil: every topic
+	parts  map[string]map[int32]*partition
+	files  []*file
+	maxTs  int64
 }
 
 func (x *indexer) read(n int) error {
@@ -141,13 +140,12 @@ func (x *indexer) line(n int, number, pos int64, b []byte) error {
 		return err
 	}
 	if l.topic == nil {
-		if x.opts.Topic == "" {
+		if len(x.topic) == 0 {
 			return errors.New(`the line has no "topic": name the topic that the recording is of`)
 		}
-		l.topic = []byte(x.opts.Topic)
+		l.topic = x.topic
 	}
 	if x.wanted != nil && !x.wanted[string(l.topic)] {
-		x.skipped++
 		return nil
 	}
 	byNumber := x.parts[string(l.topic)]

@@ -67,7 +67,7 @@ func Open(names []string, opts Options) (*Recording, error) {
 	if len(names) == 0 {
 		return nil, errors.New("open recording: no file named")
 	}
-	x := &indexer{opts: opts, parts: make(map[string]map[int32]*partition), maxTs: -1}
+	x := &indexer{topic: []byte(opts.Topic), parts: make(map[string]map[int32]*partition), maxTs: -1}
 	if opts.Topics != nil {
 		x.wanted = make(map[string]bool)
 		for _, t := range opts.Topics {
