@@ -1,0 +1,200 @@
+package config
+
+import "time"
+
+// The tags of a field: yaml is its key, default its default as one would write
+// it, oneof the words that it may be.
+
+// Config is the whole configuration, every setting resolved.
+type Config struct {
+	Kafka          Kafka          `yaml:"kafka"`
+	SchemaRegistry SchemaRegistry `yaml:"schema_registry"`
+	S3             S3             `yaml:"s3"`
+	Calendar       Calendar       `yaml:"calendar"`
+	// Tables have names that differ and locations that differ.
+	Tables []Table `yaml:"-"`
+}
+
+// Kafka says how to reach the brokers.
+type Kafka struct {
+	// Brokers are host:port addresses; empty where topics are read from files.
+	Brokers  []string `yaml:"brokers"`
+	ClientID string   `yaml:"client_id" default:"gscd"`
+	// Group is the consumer group that offsets are published to, for lag tools.
+	Group string `yaml:"group"`
+	// TLS is nil where the section is absent; an empty section is TLS with the
+	// system's authorities.
+	TLS *TLS `yaml:"tls"`
+	// SASL is nil where the section is absent.
+	SASL *SASL `yaml:"sasl"`
+}
+
+// TLS names files in PEM form.
+type TLS struct {
+	CAFile     string `yaml:"ca_file"`
+	CertFile   string `yaml:"cert_file"`
+	KeyFile    string `yaml:"key_file"`
+	ServerName string `yaml:"server_name"`
+}
+
+// SASL is the login at the brokers.
+type SASL struct {
+	Mechanism string `yaml:"mechanism" oneof:"plain scram-sha-256 scram-sha-512"`
+	Username  string `yaml:"username"`
+	Password  Secret `yaml:"password"`
+}
+
+// SchemaRegistry is where Avro schemas come from.
+type SchemaRegistry struct {
+	URL      string `yaml:"url"`
+	Username string `yaml:"username"`
+	Password Secret `yaml:"password"`
+	CAFile   string `yaml:"ca_file"`
+}
+
+// S3 overrides the AWS defaults (environment, profile, instance role).
+type S3 struct {
+	Endpoint        string `yaml:"endpoint"`
+	Region          string `yaml:"region"`
+	PathStyle       bool   `yaml:"path_style"`
+	AccessKeyID     string `yaml:"access_key_id"`
+	SecretAccessKey Secret `yaml:"secret_access_key"`
+	SessionToken    Secret `yaml:"session_token"`
+}
+
+// Calendar is the business calendar of all tables.
+type Calendar struct {
+	// Granularity is day, hour, week, month, or minutes that divide the hour: 5m.
+	Granularity string `yaml:"granularity" default:"day"`
+	// Timezone is an IANA name. It has no default: a wrong midnight can't be mended later.
+	Timezone string `yaml:"timezone"`
+	// Cutover is the time of day, HH:MM, at which a day, week or month begins.
+	Cutover string `yaml:"cutover" default:"00:00"`
+}
+
+// Table is one table with all its settings: its own, else those of the section
+// defaults, else the program's.
+type Table struct {
+	// Name is how commands call it; default: the last part of the location.
+	Name string `yaml:"name"`
+	// Location is a path, or a URL file:// or s3://.
+	Location string `yaml:"location"`
+	// Topics may be empty: such a table is filled by gscd load.
+	Topics []string `yaml:"topics"`
+	// Source picks one table, db.table, out of topics that carry several.
+	Source   string `yaml:"source"`
+	Settings `yaml:",inline"`
+}
+
+// Settings is what the section defaults may set.
+type Settings struct {
+	// Format of the records; auto: decided by the first record with a value.
+	Format   string   `yaml:"format" default:"auto"`
+	Debezium Debezium `yaml:"debezium"`
+	// Key columns; empty: what the records name.
+	Key []string `yaml:"key"`
+	// EventTime is source, kafka, or column:NAME.
+	EventTime    string        `yaml:"event_time" default:"source"`
+	Drift        Drift         `yaml:"drift"`
+	MaxClockSkew time.Duration `yaml:"max_clock_skew" default:"5m"`
+	Write        Write         `yaml:"write"`
+	Batch        Batch         `yaml:"batch"`
+	Late         string        `yaml:"late" default:"fold" oneof:"fold dead_letter fail"`
+	Future       string        `yaml:"future" default:"dead_letter" oneof:"dead_letter clamp"`
+	Truncate     string        `yaml:"truncate" default:"apply" oneof:"apply ignore fail"`
+	// ChangeData sets delta.enableChangeDataFeed.
+	ChangeData bool `yaml:"change_data"`
+	// Protect is backup by default for day and coarser labels, else none.
+	Protect     string   `yaml:"protect" oneof:"backup none lock"`
+	PartitionBy []string `yaml:"partition_by"`
+	// Columns maps column names to Delta or MySQL types.
+	Columns map[string]string `yaml:"columns"`
+	// SchemaTopic is the topic of the source's DDL.
+	SchemaTopic       string   `yaml:"schema_topic"`
+	Start             Start    `yaml:"start" default:"earliest"`
+	OnLostOffsets     string   `yaml:"on_lost_offsets" default:"fail" oneof:"fail continue"`
+	Reload            string   `yaml:"reload" default:"replace" oneof:"replace merge"`
+	MaxDeleteFraction Fraction `yaml:"max_delete_fraction" default:"20%"`
+	Tombstones        string   `yaml:"tombstones" default:"ignore" oneof:"ignore delete"`
+	// TombstonesChosen: tombstones was set, not left to its default. Some
+	// flattened topics can't be read without a choice.
+	TombstonesChosen bool       `yaml:"-"`
+	Mode             string     `yaml:"mode" default:"upsert" oneof:"upsert append"`
+	PartialImage     string     `yaml:"partial_image" default:"merge" oneof:"merge dead_letter fail"`
+	NullKey          string     `yaml:"null_key" default:"value" oneof:"value dead_letter fail"`
+	NewColumn        string     `yaml:"new_column" default:"add" oneof:"add ignore fail"`
+	MissingColumn    string     `yaml:"missing_column" default:"keep" oneof:"keep fail"`
+	DDL              string     `yaml:"ddl" default:"follow" oneof:"follow keep_both fail"`
+	BadValue         string     `yaml:"bad_value" default:"dead_letter" oneof:"dead_letter null fail"`
+	Compacted        string     `yaml:"compacted" default:"refuse" oneof:"refuse allow"`
+	DeadLetter       DeadLetter `yaml:"dead_letter"`
+	MaxRecord        Size       `yaml:"max_record" default:"64MiB"`
+	Seal             Seal       `yaml:"seal"`
+	Retention        Retention  `yaml:"retention"`
+}
+
+// Debezium says how records without schemas encode values; "" is unknown.
+type Debezium struct {
+	Decimals string `yaml:"decimals" oneof:"base64"`
+	Unsigned string `yaml:"unsigned" oneof:"long"`
+	Binary   string `yaml:"binary" oneof:"base64"`
+}
+
+// Drift is how long the changes of a label may take to arrive.
+type Drift struct {
+	// Wait is event time past the label's end; more than MaxClockSkew.
+	Wait time.Duration `yaml:"wait" default:"10m"`
+	// Idle is the reader's clock past that, for partitions that fell silent.
+	Idle time.Duration `yaml:"idle" default:"5m"`
+}
+
+// Write is how rows are replaced.
+type Write struct {
+	Mode string `yaml:"mode" default:"merge-on-read" oneof:"merge-on-read copy-on-write"`
+}
+
+// Batch closes at whichever of Interval, Rows and Bytes comes first.
+type Batch struct {
+	Interval time.Duration `yaml:"interval" default:"60s"`
+	Rows     int           `yaml:"rows" default:"200000"`
+	Bytes    Size          `yaml:"bytes" default:"128MiB"`
+	// MaxInterval bounds how far Interval may stretch.
+	MaxInterval time.Duration `yaml:"max_interval" default:"10m"`
+}
+
+// DeadLetter is where records go that can't be applied.
+type DeadLetter struct {
+	// Limit is the share of the last 10,000 records that stops the table; 0: the first one.
+	Limit Fraction `yaml:"limit" default:"1%"`
+	// To is table, or topic:NAME (in addition to the table).
+	To string `yaml:"to" default:"table"`
+}
+
+// Seal says what proof a seal needs.
+type Seal struct {
+	Proof string `yaml:"proof" default:"none" oneof:"none any heartbeat"`
+	// Topic is the heartbeat topic, with proof heartbeat.
+	Topic string `yaml:"topic"`
+}
+
+// Retention says what is kept for how long.
+type Retention struct {
+	// History is how long versions without a savepoint stay readable.
+	History    time.Duration `yaml:"history" default:"24h"`
+	Savepoints Policy        `yaml:"savepoints" default:"forever"`
+	// RolledBack is how long a savepoint stays after a rollback behind it.
+	RolledBack time.Duration `yaml:"rolled_back" default:"30d"`
+}
+
+// UnmarshalText reads a policy alone: retention: keep 90 days, then month ends for 7y.
+func (r *Retention) UnmarshalText(text []byte) error { return r.Savepoints.UnmarshalText(text) }
+
+// Table gives the table of a name.
+func (c *Config) Table(name string) (*Table, bool) {
+	for i := range c.Tables {
+		if c.Tables[i].Name == name {
+			return &c.Tables[i], true
+		}
+	}
+	return nil, false
+}

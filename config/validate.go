@@ -1,0 +1,363 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"net/url"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+var (
+	granularityForm = regexp.MustCompile(`^(day|hour|week|month|[1-9][0-9]?m)$`)
+	cutoverForm     = regexp.MustCompile(`^([01][0-9]|2[0-3]):[0-5][0-9]$`)
+	tableNameForm   = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
+	topicForm       = regexp.MustCompile(`^[A-Za-z0-9._-]{1,249}$`)
+)
+
+// reserved begins the names of the hidden columns of data files.
+const reserved = "__gscd_"
+
+// maxSavepoints is how many labels of less than an hour a table's checkpoints may list.
+const maxSavepoints = 100_000
+
+// where finds out where a setting was written: itself, else in the section
+// defaults, else the nearest section around it.
+func (r *reader) where(setting string) (origin, string) {
+	for p := setting; p != ""; p = p[:max(0, strings.LastIndexAny(p, ".["))] {
+		if o, ok := r.from[p]; ok {
+			return o, setting
+		}
+		if _, inTable, ok := strings.Cut(p, "]."); ok && strings.HasPrefix(p, "tables[") {
+			if o, ok := r.from["defaults."+inTable]; ok {
+				_, inTable, _ = strings.Cut(setting, "].")
+				return o, "defaults." + inTable
+			}
+		}
+	}
+	return origin{}, setting
+}
+
+func (r *reader) at(setting, format string, args ...any) {
+	o, p := r.where(setting)
+	r.faultf(o, p, format, args...)
+}
+
+// validate checks what one value alone does not show.
+func (r *reader) validate(cfg *Config, checks Checks) {
+	r.validateKafka(&cfg.Kafka)
+	r.validateRegistry(&cfg.SchemaRegistry)
+	r.validateS3(&cfg.S3)
+	r.validateCalendar(cfg, checks)
+	for i := range cfg.Tables {
+		t, p := &cfg.Tables[i], fmt.Sprintf("tables[%d]", i)
+		if t.Protect == "" {
+			t.Protect = "none"
+			if slices.Contains([]string{"day", "week", "month"}, cfg.Calendar.Granularity) {
+				t.Protect = "backup"
+			}
+		}
+		r.validateTable(t, p)
+		r.validateColumns(t, p, checks)
+		r.validateTimes(t, p)
+		r.validateRetention(t, p, cfg.Calendar.Granularity)
+		if checks.Format != nil {
+			if err := checks.Format(t.Format); err != nil {
+				r.at(p+".format", "%v", err)
+			}
+		}
+		if strings.HasSuffix(t.Format, "-avro") && cfg.SchemaRegistry.URL == "" {
+			r.at(p+".format", "%s needs schema_registry.url", t.Format)
+		}
+	}
+	r.validateTogether(cfg.Tables)
+}
+
+func (r *reader) validateKafka(k *Kafka) {
+	for i, b := range k.Brokers {
+		host, port, err := net.SplitHostPort(b)
+		if n, perr := strconv.Atoi(port); err != nil || perr != nil || host == "" || n < 1 || n > 65535 {
+			r.at(fmt.Sprintf("kafka.brokers[%d]", i), "%q is no broker: write HOST:PORT, e.g. kafka:9092", b)
+		}
+	}
+	if t := k.TLS; t != nil && (t.CertFile == "") != (t.KeyFile == "") {
+		r.at("kafka.tls", "cert_file and key_file go together")
+	}
+	if s := k.SASL; s != nil {
+		for _, f := range []struct{ key, value string }{
+			{"mechanism", s.Mechanism}, {"username", s.Username}, {"password", s.Password.Reveal()},
+		} {
+			// A mechanism that is written but unknown has its fault already.
+			if _, written := r.from["kafka.sasl."+f.key]; written && f.key == "mechanism" {
+				continue
+			}
+			if f.value == "" {
+				r.at("kafka.sasl."+f.key, "is missing: a login has mechanism, username and password")
+			}
+		}
+	}
+}
+
+func (r *reader) validateRegistry(s *SchemaRegistry) {
+	r.validateURL("schema_registry.url", s.URL, "schema_registry.username and .password")
+	if (s.Username == "") != (s.Password == "") {
+		r.at("schema_registry", "username and password go together")
+	}
+	if s.URL == "" && (s.Username != "" || s.CAFile != "") {
+		r.at("schema_registry", "has no url")
+	}
+}
+
+func (r *reader) validateS3(s *S3) {
+	r.validateURL("s3.endpoint", s.Endpoint, "s3.access_key_id and .secret_access_key")
+	if (s.AccessKeyID == "") != (s.SecretAccessKey == "") {
+		r.at("s3", "access_key_id and secret_access_key go together")
+	}
+	if s.SessionToken != "" && s.AccessKeyID == "" {
+		r.at("s3.session_token", "belongs to an access_key_id")
+	}
+}
+
+// validateURL checks an address of HTTP. A login in it would be printed.
+func (r *reader) validateURL(setting, text, login string) {
+	if text == "" {
+		return
+	}
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		r.at(setting, "is no URL: write http://HOST:PORT or https://HOST:PORT")
+	case u.User != nil:
+		r.at(setting, "has a login in it, which would be printed: use %s", login)
+	}
+}
+
+func (r *reader) validateCalendar(cfg *Config, checks Checks) {
+	c := &cfg.Calendar
+	if !granularityForm.MatchString(c.Granularity) {
+		r.at("calendar.granularity", "%q is unknown: write day, hour, week, month, or minutes such as 5m or 15m", c.Granularity)
+	} else if n := minutesOf(c.Granularity); n > 0 && 60%n != 0 {
+		r.at("calendar.granularity", "%s does not divide the hour: write 1m, 2m, 3m, 4m, 5m, 6m, 10m, 12m, 15m, 20m, 30m or 60m", c.Granularity)
+	}
+	switch {
+	case !cutoverForm.MatchString(c.Cutover):
+		r.at("calendar.cutover", "%q is no time of day: write HH:MM from 00:00 to 23:59", c.Cutover)
+	case c.Cutover != "00:00" && (c.Granularity == "hour" || minutesOf(c.Granularity) > 0):
+		r.at("calendar.cutover", "moves the start of days, weeks and months, and the granularity is %s: leave it out", c.Granularity)
+	}
+	switch {
+	case c.Timezone == "" && len(cfg.Tables) > 0:
+		r.at("calendar.timezone", "is missing: name the IANA zone whose clock ends the day, e.g. Asia/Shanghai, or UTC; it can't be changed later")
+	case c.Timezone != "" && checks.Zone != nil:
+		if err := checks.Zone(c.Timezone); err != nil {
+			r.at("calendar.timezone", "%v", err)
+		}
+	}
+}
+
+// minutesOf is the number of minutes of a granularity such as 15m, else 0.
+func minutesOf(granularity string) int {
+	number, minutes := strings.CutSuffix(granularity, "m")
+	n, err := strconv.Atoi(number)
+	if !minutes || err != nil {
+		return 0
+	}
+	return n
+}
+
+func (r *reader) validateTable(t *Table, p string) {
+	if t.Location == "" {
+		r.at(p+".location", "is missing: write a path, file:///PATH or s3://BUCKET/PATH")
+	} else if why := badLocation(t.Location); why != "" {
+		r.at(p+".location", "%s", why)
+	}
+	if t.Name != "" && !tableNameForm.MatchString(t.Name) {
+		r.at(p+".name", "%q is no name: write letters, digits, _, - and . only", t.Name)
+	}
+	for i, topic := range t.Topics {
+		if !topicForm.MatchString(topic) {
+			r.at(fmt.Sprintf("%s.topics[%d]", p, i), "%q is no name of a topic", topic)
+		}
+		if slices.Index(t.Topics, topic) < i {
+			r.at(fmt.Sprintf("%s.topics[%d]", p, i), "%s is listed twice", topic)
+		}
+	}
+	if t.Source != "" {
+		if db, name, ok := strings.Cut(t.Source, "."); !ok || db == "" || name == "" {
+			r.at(p+".source", "%q is no table: write DATABASE.TABLE", t.Source)
+		}
+	}
+	if t.Seal.Proof == "heartbeat" && t.Seal.Topic == "" {
+		r.at(p+".seal.topic", "is missing: proof heartbeat needs the topic of the heartbeats")
+	}
+	if t.Seal.Topic != "" && t.Seal.Proof != "heartbeat" {
+		r.at(p+".seal.topic", "is used with proof: heartbeat only")
+	}
+	if topic, ok := strings.CutPrefix(t.DeadLetter.To, "topic:"); t.DeadLetter.To != "table" && (!ok || !topicForm.MatchString(topic)) {
+		r.at(p+".dead_letter.to", "%q is unknown: write table or topic:NAME", t.DeadLetter.To)
+	}
+	for _, o := range t.Start.Offsets {
+		switch {
+		case o.Topic == "" && len(t.Topics) > 1:
+			r.at(p+".start", "names no topic for partition %d, and the table has %d topics: write TOPIC/PARTITION=OFFSET", o.Partition, len(t.Topics))
+		case o.Topic != "" && !slices.Contains(t.Topics, o.Topic):
+			r.at(p+".start", "names the topic %s, which is none of the table's", o.Topic)
+		}
+	}
+}
+
+// badLocation says why a text is no location.
+func badLocation(location string) string {
+	scheme, rest, isURL := strings.Cut(location, "://")
+	switch {
+	case !isURL:
+		return ""
+	case scheme == "file" && !strings.HasPrefix(rest, "/"):
+		return "a file URL has three slashes: file:///PATH"
+	case scheme == "file":
+		return ""
+	case scheme != "s3" && scheme != "s3a":
+		return fmt.Sprintf("the scheme %q is unknown: write a path, file:///PATH or s3://BUCKET/PATH", scheme)
+	case rest == "" || strings.HasPrefix(rest, "/"):
+		return "names no bucket: write s3://BUCKET/PATH"
+	case strings.Contains(rest, "@"):
+		return "has a login in it, which would be printed: use s3.access_key_id and .secret_access_key"
+	}
+	return ""
+}
+
+func (r *reader) validateColumns(t *Table, p string, checks Checks) {
+	for _, list := range []struct {
+		key   string
+		names []string
+	}{{"key", t.Key}, {"partition_by", t.PartitionBy}} {
+		for i, name := range list.names {
+			setting := fmt.Sprintf("%s.%s[%d]", p, list.key, i)
+			r.validateColumnName(setting, name)
+			if slices.Index(list.names, name) < i {
+				r.at(setting, "%s is listed twice", name)
+			}
+		}
+	}
+	if column, ok := strings.CutPrefix(t.EventTime, "column:"); ok {
+		r.validateColumnName(p+".event_time", column)
+	} else if t.EventTime != "source" && t.EventTime != "kafka" {
+		r.at(p+".event_time", "%q is unknown: write source, kafka or column:NAME", t.EventTime)
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.Columns)) {
+		setting := p + ".columns." + name
+		r.validateColumnName(setting, name)
+		if checks.ColumnType != nil {
+			if err := checks.ColumnType(t.Columns[name]); err != nil {
+				r.at(setting, "%v", err)
+			}
+		}
+	}
+}
+
+func (r *reader) validateColumnName(setting, name string) {
+	if name == "" {
+		r.at(setting, "is an empty column name")
+	}
+	if strings.HasPrefix(strings.ToLower(name), reserved) {
+		r.at(setting, "%s: names with %s are the program's own", name, reserved)
+	}
+}
+
+func (r *reader) validateTimes(t *Table, p string) {
+	if t.Drift.Wait <= t.MaxClockSkew {
+		r.at(p+".drift.wait", "%s must be more than max_clock_skew, %s: else a clock within its bounds could seal a day before its end",
+			FormatDuration(t.Drift.Wait), FormatDuration(t.MaxClockSkew))
+	}
+	b := t.Batch
+	if b.Interval <= 0 {
+		r.at(p+".batch.interval", "must be more than 0")
+	}
+	if b.MaxInterval < b.Interval {
+		r.at(p+".batch.max_interval", "%s is less than interval, %s", FormatDuration(b.MaxInterval), FormatDuration(b.Interval))
+	}
+	if b.Rows < 1 {
+		r.at(p+".batch.rows", "%d: a batch has at least one row", b.Rows)
+	}
+	if b.Bytes < 1 {
+		r.at(p+".batch.bytes", "must be more than 0")
+	}
+	if t.MaxRecord < 1 {
+		r.at(p+".max_record", "must be more than 0")
+	}
+}
+
+// validateRetention: labels of minutes fill the map of savepoints, which is in
+// every checkpoint.
+func (r *reader) validateRetention(t *Table, p, granularity string) {
+	minutes := minutesOf(granularity)
+	if minutes == 0 {
+		return
+	}
+	s := t.Retention.Savepoints
+	last := s.Keep.Days()
+	kept := last * 24 * 60 / float64(minutes)
+	for _, stage := range s.Then {
+		s.Forever = s.Forever || stage.Forever
+		kept += (stage.Until.Days() - last) / 7
+		last = stage.Until.Days()
+	}
+	switch {
+	case s.Forever:
+		r.at(p+".retention.savepoints", "is forever, and labels of %s need an end: write e.g. keep 7 days", granularity)
+	case kept > maxSavepoints:
+		r.at(p+".retention.savepoints", "%s keeps %.0f labels of %s, and a checkpoint may list %d: keep less", t.Retention.Savepoints, kept, granularity, maxSavepoints)
+	}
+}
+
+// validateTogether checks tables against each other.
+func (r *reader) validateTogether(tables []Table) {
+	names, locations := map[string]int{}, map[string]int{}
+	type stream struct{ topic, source string }
+	topics := map[stream]int{}
+	users := map[string][]int{}
+	for i := range tables {
+		t, p := &tables[i], fmt.Sprintf("tables[%d]", i)
+		if first, taken := names[t.Name]; taken && t.Name != "" {
+			r.at(p+".name", "%s is the name of tables[%d] too", t.Name, first)
+		}
+		names[t.Name] = i
+		place := cleanLocation(t.Location)
+		if first, taken := locations[place]; taken && t.Location != "" {
+			r.at(p+".location", "%s is the location of tables[%d] too", t.Location, first)
+		}
+		locations[place] = i
+		for _, topic := range t.Topics {
+			if first, taken := topics[stream{topic, t.Source}]; taken && first != i && t.Source != "" {
+				r.at(p+".source", "tables[%d] takes %s from %s too", first, t.Source, topic)
+			}
+			topics[stream{topic, t.Source}] = i
+			if !slices.Contains(users[topic], i) {
+				users[topic] = append(users[topic], i)
+			}
+		}
+	}
+	for _, topic := range slices.Sorted(maps.Keys(users)) {
+		for _, i := range users[topic] {
+			if len(users[topic]) > 1 && tables[i].Source == "" {
+				r.at(fmt.Sprintf("tables[%d].topics", i), "%s is read by several tables: set source on each", topic)
+			}
+		}
+	}
+}
+
+// cleanLocation is a location in one spelling.
+func cleanLocation(location string) string {
+	scheme, rest, isURL := strings.Cut(location, "://")
+	switch {
+	case !isURL:
+		return path.Clean(location)
+	case scheme == "file":
+		return path.Clean(rest)
+	}
+	return "s3://" + strings.TrimRight(rest, "/")
+}
