@@ -211,7 +211,12 @@ func (w *columnWriter) put(v schema.Value) {
 		}
 		w.int(v.I, floatKey(v.I))
 	default:
-		w.int(v.I, v.I)
+		i := v.I
+		if v.S != "" { // a small decimal in its long form
+			_, lo := v.Unscaled128()
+			i = int64(lo)
+		}
+		w.int(i, i)
 	}
 }
 

@@ -68,7 +68,8 @@ func newChunkReader(leaf *node, m *format.ColumnMetaData, data []byte) *chunkRea
 
 // next reads the header of the next data page, and a dictionary before it.
 // It returns false after the last one.
-func (c *chunkReader) next() (bool, error) {
+func (c *chunkReader) next() (more bool, err error) {
+	defer catch(&err)
 	for c.left > 0 {
 		if err := c.readHeader(); err != nil {
 			return false, err
@@ -161,10 +162,10 @@ func (c *chunkReader) readDictionary() error {
 }
 
 // decode decodes the body of the page that next found.
-func (c *chunkReader) decode() error {
+func (c *chunkReader) decode() (err error) {
+	defer catch(&err)
 	var encoding format.Encoding
 	var body []byte
-	var err error
 	if c.header.Type == format.DataPage {
 		encoding = c.header.DataPageHeader.V.Encoding
 		body, err = c.levelsV1(encoding)

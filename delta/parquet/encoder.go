@@ -1,0 +1,244 @@
+package parquet
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/gscd-io/gscd/delta/schema"
+	"github.com/gscd-io/gscd/delta/stats"
+	"github.com/parquet-go/parquet-go/encoding/thrift"
+	"github.com/parquet-go/parquet-go/format"
+)
+
+// ErrValue is wrapped by errors about a cell that its column can't hold.
+var ErrValue = errors.New("value does not fit its column")
+
+// Column is a leaf column of a file, written or asked for. Name is the
+// physical name under column mapping; FieldID is 0 where there is none.
+type Column struct {
+	Name    string
+	Type    schema.Type
+	FieldID int32
+}
+
+// What a writer knows of its file: the statistics of the package that turns
+// them into JSON.
+type (
+	FileStats   = stats.File
+	ColumnStats = stats.Column
+)
+
+// EncoderOptions say how an Encoder writes. The zero value is right for data files.
+type EncoderOptions struct {
+	// Codec compresses the pages; default Zstd.
+	Codec Codec
+	// RowGroupRows cuts row groups, default 1<<20. Row groups are also cut near
+	// 128 MiB of values.
+	RowGroupRows int
+	// KeyValue is put into the footer.
+	KeyValue map[string]string
+	// StatsColumns names the columns that get a minimum and a maximum, in the
+	// file and in FileStats; nil means all. NULLs are counted for every column.
+	StatsColumns []string
+	// Goroutines that encode columns of large batches; default 2, at most
+	// GOMAXPROCS.
+	Goroutines int
+}
+
+const (
+	rowGroupBytes = 128 << 20
+	// blockRows rows are encoded column by column before the next ones, so
+	// that their cells are read from cache.
+	blockRows = 512
+	// parallelCells is the batch from which a second goroutine pays.
+	parallelCells = 20_000
+	// columnsPerTask keeps neighbouring cells, which share cache lines, together.
+	columnsPerTask = 4
+	maxValueBytes  = 512 << 20
+)
+
+// Encoder makes Parquet files of rows. It is reused for many files and is not
+// safe for concurrent use.
+type Encoder struct {
+	opts     EncoderOptions
+	elements []format.SchemaElement
+	columns  []*columnWriter
+}
+
+// NewEncoder makes an encoder of files with these columns in this order. The
+// error names the column that has a type which is not written (nested ones and
+// unknown), the name of another, or that StatsColumns names and is not there.
+func NewEncoder(columns []Column, opts EncoderOptions) (*Encoder, error) {
+	if opts.RowGroupRows <= 0 {
+		opts.RowGroupRows = 1 << 20
+	}
+	if opts.Goroutines <= 0 {
+		opts.Goroutines = 2
+	}
+	e := &Encoder{opts: opts}
+	e.elements = append(e.elements, format.SchemaElement{Name: "spark_schema", NumChildren: thrift.New(int32(len(columns)))})
+	seen := map[string]bool{}
+	for _, c := range columns {
+		if c.Name == "" || seen[c.Name] {
+			return nil, fmt.Errorf("parquet: column name %q is empty or not the only one", c.Name)
+		}
+		seen[c.Name] = true
+		element, err := elementOf(c.Name, c.Type, c.FieldID)
+		if err != nil {
+			return nil, err
+		}
+		e.elements = append(e.elements, element)
+		want := opts.StatsColumns == nil || slices.Contains(opts.StatsColumns, c.Name)
+		e.columns = append(e.columns, newColumnWriter(&element, c.Type, []string{c.Name}, 0, 1, opts.Codec, want))
+	}
+	for _, name := range opts.StatsColumns {
+		if !seen[name] {
+			return nil, fmt.Errorf("parquet: no column %q to keep statistics of", name)
+		}
+	}
+	if len(columns) == 0 {
+		return nil, errors.New("parquet: a file needs a column")
+	}
+	return e, nil
+}
+
+// Encode makes a file of rows; rows[i][c] is the cell of column c. A cell
+// whose kind or size does not fit its column gives an error that wraps
+// ErrValue and names column and row. The bytes, and the strings in the
+// statistics, are the caller's; rows are not kept.
+func (e *Encoder) Encode(rows [][]schema.Value) ([]byte, FileStats, error) {
+	for i, row := range rows {
+		if len(row) != len(e.columns) {
+			return nil, FileStats{}, fmt.Errorf("%w: row %d has %d cells, the file %d columns", ErrValue, i, len(row), len(e.columns))
+		}
+	}
+	for _, w := range e.columns {
+		w.startFile()
+	}
+	f := newFileWriter(e.elements, e.opts.KeyValue)
+	groupRows := e.groupRows(rows)
+	for from := 0; from < len(rows); from += groupRows {
+		to := min(from+groupRows, len(rows))
+		if from > 0 {
+			for _, w := range e.columns {
+				w.startChunk()
+			}
+		}
+		if err := e.encodeGroup(rows[from:to], from); err != nil {
+			return nil, FileStats{}, err
+		}
+		f.addRowGroup(e.columns, to-from)
+	}
+	st := FileStats{NumRows: int64(len(rows)), Columns: make([]ColumnStats, len(e.columns))}
+	for c, w := range e.columns {
+		st.Columns[c] = w.stats()
+		w.dict.reset() // lets go of the rows' strings
+	}
+	return f.finish(), st, nil
+}
+
+func (w *columnWriter) stats() ColumnStats {
+	s := ColumnStats{NullCount: w.fileNulls}
+	if low, high, ok := w.fileBounds.values(w.typ); ok {
+		low.S, high.S = strings.Clone(low.S), strings.Clone(high.S)
+		s.Min, s.Max = low, high
+	}
+	w.fileBounds = bounds{}
+	return s
+}
+
+// groupRows sizes row groups by what a sample of the rows holds.
+func (e *Encoder) groupRows(rows [][]schema.Value) int {
+	const sample = 1000
+	step := max(1, len(rows)/sample)
+	size, n := 0, 0
+	for i := 0; i < len(rows); i += step {
+		size += 8 * len(rows[i])
+		for _, v := range rows[i] {
+			size += len(v.S)
+		}
+		n++
+	}
+	if n == 0 {
+		return 1
+	}
+	return min(e.opts.RowGroupRows, max(1, rowGroupBytes/max(1, size/n)))
+}
+
+// encodeGroup encodes the rows of one row group; base is the first one's
+// number in the file.
+func (e *Encoder) encodeGroup(rows [][]schema.Value, base int) error {
+	tasks := (len(e.columns) + columnsPerTask - 1) / columnsPerTask
+	workers := min(e.opts.Goroutines, runtime.GOMAXPROCS(0), tasks)
+	if workers < 2 || len(rows)*len(e.columns) < parallelCells {
+		return e.encodeColumns(rows, base, 0, len(e.columns))
+	}
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	errs := make([]error, workers)
+	for i := range workers {
+		wg.Go(func() {
+			for errs[i] == nil {
+				from := (int(next.Add(1)) - 1) * columnsPerTask
+				if from >= len(e.columns) {
+					return
+				}
+				errs[i] = e.encodeColumns(rows, base, from, min(from+columnsPerTask, len(e.columns)))
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+func (e *Encoder) encodeColumns(rows [][]schema.Value, base, from, to int) error {
+	for at := 0; at < len(rows); at += blockRows {
+		block := rows[at:min(at+blockRows, len(rows))]
+		for c := from; c < to; c++ {
+			if i, err := e.columns[c].addRows(block, c); err != nil {
+				return fmt.Errorf("column %q row %d: %w", e.columns[c].path[0], base+at+i, err)
+			}
+		}
+	}
+	for c := from; c < to; c++ {
+		e.columns[c].flushPage() // compresses here, not where all columns are put together
+	}
+	return nil
+}
+
+// addRows adds a column's cells of some rows; on error it names the row.
+func (w *columnWriter) addRows(rows [][]schema.Value, c int) (int, error) {
+	kind := schema.KindOf(w.typ)
+	low, high := intRange(w.typ)
+	for i, row := range rows {
+		v := &row[c]
+		switch {
+		case v.Kind == schema.Null:
+			w.null(0)
+		case v.Kind != kind:
+			return i, fmt.Errorf("%w: a %s in a column of type %s", ErrValue, kindName(v.Kind), w.typ)
+		case kind == schema.Int:
+			if v.I < low || v.I > high {
+				return i, fmt.Errorf("%w: %d in a column of type %s", ErrValue, v.I, w.typ)
+			}
+			w.int(v.I, v.I)
+		case kind == schema.String || kind == schema.Binary:
+			if err := checkString(v.S, kind == schema.String); err != nil {
+				return i, err
+			}
+			w.str(v.S)
+		default:
+			if kind == schema.Dec && !fitsDecimal(*v, w.typ.Precision) {
+				return i, fmt.Errorf("%w: %s in a column of type %s", ErrValue, v.DecimalText(w.typ.Scale), w.typ)
+			}
+			w.put(*v)
+		}
+		w.endRow()
+	}
+	return 0, nil
+}

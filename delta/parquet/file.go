@@ -1,0 +1,306 @@
+package parquet
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/gscd-io/gscd/delta/schema"
+	"github.com/parquet-go/parquet-go/format"
+)
+
+// File is an open Parquet file: its footer is read and checked, nothing else.
+// It is safe for concurrent use where its reader is.
+type File struct {
+	r    io.ReaderAt
+	data []byte // the whole file, where it was opened from bytes
+	size int64
+	meta *format.FileMetaData
+	root *node
+
+	mu      sync.Mutex
+	offsets map[*format.ColumnChunk][]format.PageLocation
+}
+
+// FileColumn describes a top-level column of a file.
+type FileColumn struct {
+	Name string
+	// FieldID is 0 where the file gives none.
+	FieldID int32
+	// Nested is set for structs, lists and maps.
+	Nested bool
+	// Physical describes how a leaf is stored: "INT32 DECIMAL(9,2)".
+	Physical string
+}
+
+// Open reads the footer of a file of a size (bytes) with one or two reads. The
+// error wraps ErrCorrupt or ErrUnsupported, or is the reader's.
+func Open(r io.ReaderAt, size int64) (*File, error) {
+	meta, root, err := readFooter(r, size)
+	if err != nil {
+		return nil, err
+	}
+	return &File{r: r, size: size, meta: meta, root: root, offsets: map[*format.ColumnChunk][]format.PageLocation{}}, nil
+}
+
+// OpenBytes opens a file in memory. The bytes must not change while the file
+// or values read from it are in use.
+func OpenBytes(data []byte) (*File, error) {
+	f, err := Open(bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		return nil, err
+	}
+	f.data = data
+	return f, nil
+}
+
+// NumRows gives the rows of the file.
+func (f *File) NumRows() int64 { return f.meta.NumRows }
+
+// Columns gives the top-level columns in order.
+func (f *File) Columns() []FileColumn {
+	columns := make([]FileColumn, len(f.root.children))
+	for i, n := range f.root.children {
+		columns[i] = FileColumn{Name: n.name, FieldID: n.element.FieldID, Nested: !n.leaf || n.repetition == format.Repeated, Physical: n.String()}
+	}
+	return columns
+}
+
+// KeyValue gives the footer's key-value pairs; of keys that repeat, the last.
+func (f *File) KeyValue() map[string]string {
+	kv := make(map[string]string, len(f.meta.KeyValueMetadata))
+	for _, p := range f.meta.KeyValueMetadata {
+		kv[p.Key] = p.Value
+	}
+	return kv
+}
+
+// NumRowGroups gives the number of row groups.
+func (f *File) NumRowGroups() int { return len(f.meta.RowGroups) }
+
+// RowGroupRows gives the rows of one row group.
+func (f *File) RowGroupRows(i int) int64 { return f.meta.RowGroups[i].NumRows }
+
+// lookup finds a column asked for; nil where the file has none, which reads as
+// NULL.
+func (f *File) lookup(c Column, byFieldID bool) *node {
+	if byFieldID {
+		for _, n := range f.root.children {
+			if c.FieldID != 0 && n.element.FieldID == c.FieldID {
+				return n
+			}
+		}
+		return nil
+	}
+	return f.root.child(c.Name)
+}
+
+// bind finds the columns asked for and how to read them.
+func (f *File) bind(columns []Column, byFieldID bool) ([]boundColumn, error) {
+	bound := make([]boundColumn, len(columns))
+	for i, c := range columns {
+		n := f.lookup(c, byFieldID)
+		if n == nil {
+			continue
+		}
+		conv, err := converterOf(n, c.Type)
+		if err != nil {
+			return nil, err
+		}
+		bound[i] = boundColumn{node: n, converter: conv}
+	}
+	return bound, nil
+}
+
+// boundColumn is a column asked for; node is nil where the file has none.
+type boundColumn struct {
+	node *node
+	converter
+}
+
+// span reads bytes of the file that the footer vouched for.
+func (f *File) span(offset, length int64) ([]byte, error) {
+	if f.data != nil {
+		return f.data[offset : offset+length : offset+length], nil
+	}
+	buf := make([]byte, length)
+	if err := readFull(f.r, buf, offset); err != nil {
+		return nil, err
+	}
+	return buf, nil
+}
+
+// spanGap is the hole between two column chunks that is rather read than
+// skipped: on an object store a request costs more than so many bytes.
+const spanGap = 256 << 10
+
+// chunks reads the column chunks of one row group that some columns need.
+// Neighbouring chunks come with one read.
+func (f *File) chunks(group int, columns []boundColumn) ([]*chunkReader, error) {
+	readers := make([]*chunkReader, len(columns))
+	type part struct{ start, end int64 }
+	parts := map[int]part{} // by leaf
+	var order []int
+	g := &f.meta.RowGroups[group]
+	for leaf := range g.Columns {
+		for _, c := range columns {
+			if c.node != nil && c.node.index == leaf {
+				start, length := chunkRange(&g.Columns[leaf].MetaData)
+				parts[leaf] = part{start, start + length}
+				order = append(order, leaf)
+				break
+			}
+		}
+	}
+	data := map[int][]byte{}
+	for i := 0; i < len(order); {
+		// Chunks lie in order of columns in all but odd files; those cost more reads.
+		from, to := parts[order[i]].start, parts[order[i]].end
+		j := i + 1
+		for ; j < len(order); j++ {
+			p := parts[order[j]]
+			if p.start < to || p.start-to > spanGap {
+				break
+			}
+			to = p.end
+		}
+		buf, err := f.span(from, to-from)
+		if err != nil {
+			return nil, fmt.Errorf("read row group %d: %w", group, err)
+		}
+		for ; i < j; i++ {
+			p := parts[order[i]]
+			data[order[i]] = buf[p.start-from : p.end-from]
+		}
+	}
+	for i, c := range columns {
+		if c.node != nil {
+			readers[i] = newChunkReader(c.node, &g.Columns[c.node.index].MetaData, data[c.node.index])
+		}
+	}
+	return readers, nil
+}
+
+// cells reads the cells of one column chunk in order.
+type cells struct {
+	boundColumn
+	chunk *chunkReader
+	dict  []schema.Value
+	at    int            // in the page
+	vals  []schema.Value // the page's cells that are not NULL
+	next  int            // in vals
+	more  bool           // a page is loaded, or only its header
+	ready bool           // it is decoded
+}
+
+// nextPage goes to the next page, whose body is not decoded yet.
+func (c *cells) nextPage() error {
+	more, err := c.chunk.next()
+	if err != nil {
+		return err
+	}
+	if !more {
+		return corrupt("its rows end early")
+	}
+	c.more, c.ready, c.at, c.next = true, false, 0, 0
+	return nil
+}
+
+// decode makes the page's cells.
+func (c *cells) decode() error {
+	if err := c.chunk.decode(); err != nil {
+		return err
+	}
+	c.ready = true
+	p := &c.chunk.page
+	if cap(c.vals) < p.present {
+		c.vals = make([]schema.Value, p.present+p.present/4)
+	}
+	c.vals = c.vals[:p.present]
+	if !p.byIndex {
+		return c.converter.cells(c.vals, &p.values)
+	}
+	if c.dict == nil {
+		c.dict = make([]schema.Value, c.chunk.dictSize)
+		if err := c.converter.cells(c.dict, &c.chunk.dict); err != nil {
+			return err
+		}
+	}
+	for i, id := range p.ids {
+		c.vals[i] = c.dict[id]
+	}
+	return nil
+}
+
+// skip passes over rows. Pages that are passed whole are not decoded.
+func (c *cells) skip(n int64) error {
+	for n > 0 {
+		if !c.more || c.at == c.chunk.page.n {
+			if err := c.nextPage(); err != nil {
+				return err
+			}
+		}
+		step := min(n, int64(c.chunk.page.n-c.at))
+		if step < int64(c.chunk.page.n-c.at) || c.at > 0 {
+			if err := c.pass(int(step)); err != nil {
+				return err
+			}
+		} else {
+			c.at = c.chunk.page.n
+		}
+		n -= step
+	}
+	return nil
+}
+
+// pass goes on by rows inside the page.
+func (c *cells) pass(n int) error {
+	if !c.ready {
+		if err := c.decode(); err != nil {
+			return err
+		}
+	}
+	if def := c.chunk.page.def; def != nil {
+		c.next += count(def[c.at:c.at+n], c.chunk.leaf.maxDef)
+	} else {
+		c.next += n
+	}
+	c.at += n
+	return nil
+}
+
+// read fills dst with the next rows.
+func (c *cells) read(dst []schema.Value) error {
+	for len(dst) > 0 {
+		if !c.more || c.at == c.chunk.page.n {
+			if err := c.nextPage(); err != nil {
+				return err
+			}
+		}
+		if !c.ready {
+			if err := c.decode(); err != nil {
+				return err
+			}
+		}
+		n := min(len(dst), c.chunk.page.n-c.at)
+		if def := c.chunk.page.def; def == nil || c.chunk.page.present == c.chunk.page.n {
+			copy(dst[:n], c.vals[c.next:])
+			c.next += n
+		} else {
+			next := c.next
+			for i, d := range def[c.at : c.at+n] {
+				if d == c.chunk.leaf.maxDef {
+					dst[i] = c.vals[next]
+					next++
+				} else {
+					dst[i] = schema.Value{}
+				}
+			}
+			c.next = next
+		}
+		c.at += n
+		dst = dst[n:]
+	}
+	return nil
+}

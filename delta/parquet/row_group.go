@@ -1,0 +1,100 @@
+package parquet
+
+import (
+	"math"
+	"strings"
+
+	"github.com/gscd-io/gscd/delta/schema"
+	"github.com/parquet-go/parquet-go/format"
+)
+
+// Bounds is what a row group's metadata tells of a column. Where HasBounds is
+// set no value that is not NULL lies outside Min and Max, which may be wider
+// than the values (strings are cut).
+type Bounds struct {
+	Min, Max  schema.Value
+	HasBounds bool
+	// NullCount is -1 where it is not known.
+	NullCount int64
+}
+
+// RowGroupBounds gives the bounds of a column in one row group, for
+// ScanOptions.SkipRowGroup. What is not known, or known to be written wrongly
+// by others, is left out. A column that the file does not have is NULL in every row.
+func (f *File) RowGroupBounds(i int, c Column) Bounds {
+	g := &f.meta.RowGroups[i]
+	n := f.lookup(c, false)
+	if n == nil {
+		return Bounds{NullCount: g.NumRows}
+	}
+	b := Bounds{NullCount: -1}
+	conv, err := converterOf(n, c.Type)
+	if err != nil {
+		return b
+	}
+	s := &g.Columns[n.index].MetaData.Statistics
+	// The metadata struct has no "absent" for counts: 0 is believed only where
+	// there are bounds beside it, or the writer is us.
+	if s.NullCount > 0 && s.NullCount <= g.NumRows || s.MinValue != nil || f.meta.CreatedBy == createdBy {
+		b.NullCount = s.NullCount
+	}
+	if s.MinValue == nil || s.MaxValue == nil || f.distrusts(n) {
+		return b
+	}
+	low, ok1 := f.bound(n, conv, s.MinValue)
+	high, ok2 := f.bound(n, conv, s.MaxValue)
+	if !ok1 || !ok2 || schema.Compare(low, high) > 0 {
+		return b
+	}
+	switch low.Kind { // writers disagree on the sign of a zero
+	case schema.Float:
+		if low.Float32() == 0 {
+			low = schema.FloatValue(float32(math.Copysign(0, -1)))
+		}
+		if high.Float32() == 0 {
+			high = schema.FloatValue(0)
+		}
+	case schema.Double:
+		if low.Float64() == 0 {
+			low = schema.DoubleValue(math.Copysign(0, -1))
+		}
+		if high.Float64() == 0 {
+			high = schema.DoubleValue(0)
+		}
+	}
+	b.Min, b.Max, b.HasBounds = low, high, true
+	return b
+}
+
+// distrusts tells of bounds in an order that is not the type's: the time stamp
+// of INT96 has none, and parquet-go compared decimals in bytes as unsigned.
+func (f *File) distrusts(n *node) bool {
+	_, _, isDecimal := n.decimal()
+	return n.physical == format.Int96 || n.isUnsigned() ||
+		isDecimal && n.physical >= format.ByteArray && strings.Contains(f.meta.CreatedBy, "parquet-go")
+}
+
+// bound decodes one PLAIN value of the metadata. NaN is no bound.
+func (f *File) bound(n *node, conv converter, raw []byte) (v schema.Value, ok bool) {
+	one := values{}
+	if n.physical >= format.ByteArray {
+		if n.physical == format.FixedLenByteArray && len(raw) != n.width {
+			return v, false
+		}
+		one.strs = []string{string(raw)}
+	} else {
+		c := chunkReader{leaf: n}
+		if c.decodePlain(&one, raw, 1) != nil {
+			return v, false
+		}
+	}
+	dst := []schema.Value{{}}
+	if conv.cells(dst, &one) != nil {
+		return v, false
+	}
+	v = dst[0]
+	if v.Kind == schema.Float && v.Float32() != v.Float32() || v.Kind == schema.Double && v.Float64() != v.Float64() {
+		return v, false
+	}
+	return v, true
+}
