@@ -68,9 +68,14 @@ func (f *File) pick(group int, b boundColumn, start int64, rows []int64, result 
 		if err != nil {
 			return err
 		}
-		return pickFrom(&cells{boundColumn: b, chunk: readers[0]}, start, rows, result, column)
+		return pickFrom(b, readers[0], start, rows, result, column)
 	}
-	var dictionary *cells
+	dictionary, err := f.dictionary(chunk, b.node, pages[0].Offset)
+	if err != nil {
+		return err
+	}
+	c := newChunkReader(b.node, &chunk.MetaData, nil)
+	c.dict, c.hasDic, c.dictSize = dictionary.dict, dictionary.hasDic, dictionary.dictSize
 	for i := 0; i < len(rows); {
 		p := pageOf(pages, rows[i]-start)
 		end := start + f.meta.RowGroups[group].NumRows
@@ -81,76 +86,92 @@ func (f *File) pick(group int, b boundColumn, start int64, rows []int64, result 
 		for j < len(rows) && rows[j] < end {
 			j++
 		}
-		data, err := f.span(pages[p].Offset, int64(pages[p].CompressedPageSize))
-		if err != nil {
+		if c.data, err = f.span(pages[p].Offset, int64(pages[p].CompressedPageSize)); err != nil {
 			return err
 		}
-		c := &cells{boundColumn: b, chunk: newChunkReader(b.node, &chunk.MetaData, data)}
 		first := start + pages[p].FirstRowIndex
-		c.chunk.left = end - first
-		if dictionary == nil {
-			if dictionary, err = f.dictionary(chunk, b, pages[0].Offset); err != nil {
-				return err
-			}
-		}
-		c.chunk.dict, c.chunk.hasDic, c.chunk.dictSize = dictionary.chunk.dict, dictionary.chunk.hasDic, dictionary.chunk.dictSize
-		c.dict = dictionary.dict
-		if err := pickFrom(c, first, rows[i:j], result[i:j], column); err != nil {
+		c.left = end - first
+		if err := pickFrom(b, c, first, rows[i:j], result[i:j], column); err != nil {
 			return err
-		}
-		if c.dict != nil {
-			dictionary.dict = c.dict // converted once
 		}
 		i = j
 	}
 	return nil
 }
 
-// pickFrom reads rows out of a reader whose first row is at start. Strings are copied.
-func pickFrom(c *cells, start int64, rows []int64, result [][]schema.Value, column int) error {
-	at := start
+// pickFrom reads rows out of a chunk, or the rest of one, that begins at row
+// start of the file. Only pages with such rows are decoded, and only their
+// cells converted.
+func pickFrom(b boundColumn, c *chunkReader, start int64, rows []int64, result [][]schema.Value, column int) error {
+	end := start // of the page
+	var one values
+	place, at := 0, start // of the next row in the page, and of its value
 	for i, row := range rows {
 		if i > 0 && row == rows[i-1] {
 			result[i][column] = result[i-1][column]
 			continue
 		}
-		if err := c.skip(row - at); err != nil {
+		if row >= end {
+			for row >= end {
+				more, err := c.next()
+				if err != nil {
+					return err
+				}
+				if !more {
+					return corrupt("its rows end early")
+				}
+				place, at = 0, end
+				end += int64(c.page.n)
+			}
+			if err := c.decode(); err != nil {
+				return err
+			}
+		}
+		if def := c.page.def; def != nil {
+			first := end - int64(c.page.n)
+			place += count(def[at-first:row-first], c.leaf.maxDef)
+			at = row
+			if def[row-first] != c.leaf.maxDef {
+				continue
+			}
+		} else {
+			place, at = place+int(row-at), row
+		}
+		source, from := &c.page.values, place
+		if c.page.byIndex {
+			source, from = &c.dict, int(c.page.ids[place])
+		}
+		if c.isStrings() {
+			one.strs = source.strs[from : from+1]
+		} else {
+			one.ints = source.ints[from : from+1]
+		}
+		cell := result[i][column : column+1]
+		if err := b.cells(cell, &one); err != nil {
 			return err
 		}
-		if err := c.read(result[i][column : column+1]); err != nil {
-			return err
-		}
-		at = row + 1
-	}
-	for i := range rows {
-		result[i][column].S = strings.Clone(result[i][column].S)
+		cell[0].S = strings.Clone(cell[0].S)
 	}
 	return nil
 }
 
-// dictionary reads the dictionary page that lies before the first data page;
-// a reader without one where the chunk has none.
-func (f *File) dictionary(chunk *format.ColumnChunk, b boundColumn, firstPage int64) (*cells, error) {
-	c := &cells{boundColumn: b, chunk: newChunkReader(b.node, &chunk.MetaData, nil)}
+// dictionary reads the dictionary page that lies before the first data page.
+func (f *File) dictionary(chunk *format.ColumnChunk, leaf *node, firstPage int64) (c *chunkReader, err error) {
+	defer catch(&err)
 	start, _ := chunkRange(&chunk.MetaData)
+	c = newChunkReader(leaf, &chunk.MetaData, nil)
 	if start >= firstPage {
 		return c, nil
 	}
-	data, err := f.span(start, firstPage-start)
-	if err != nil {
+	if c.data, err = f.span(start, firstPage-start); err != nil {
 		return nil, err
 	}
-	c.chunk.data = data
-	err = func() (err error) {
-		defer catch(&err)
-		if err := c.chunk.readHeader(); err != nil {
-			return err
-		}
-		if c.chunk.header.Type != format.DictionaryPage {
-			return nil // a page that the index does not list: never by index
-		}
-		return c.chunk.readDictionary()
-	}()
+	if err := c.readHeader(); err != nil {
+		return nil, err
+	}
+	if c.header.Type == format.DictionaryPage {
+		err = c.readDictionary()
+	}
 	return c, err
 }
 
