@@ -265,7 +265,7 @@ func TestEnvironment(t *testing.T) {
 			"GSCD_KAFKA_SASL_PASSWORD_FILE=/run/secrets/kafka", "GSCD_KAFKA_TLS_CA_FILE=ca.pem",
 			"GSCD_CALENDAR_TIMEZONE=Asia/Shanghai", "GSCD_DEFAULTS_LATE=dead_letter", "GSCD_DEFAULTS_DRIFT_WAIT=20m",
 			"GSCD_DEFAULTS_COLUMNS=amount=decimal(12,2), n=int", "GSCD_DEFAULTS_TOMBSTONES=ignore",
-			"GSCD_CONFIG=x", "GSCD_TESTDATA=y", "GSCD_KAFKA_SERVICE_HOST=10.0.0.1", "GSCD_KAFKA_PORT_9092_TCP_ADDR=10.0.0.1", "HOME=/",
+			"GSCD_CONFIG=x", "GSCD_S3_REGION=", "GSCD_KAFKA_BROKER=", "GSCD_TESTDATA=y", "GSCD_KAFKA_SERVICE_HOST=10.0.0.1", "GSCD_KAFKA_PORT_9092_TCP_ADDR=10.0.0.1", "HOME=/",
 		},
 		ReadFile: func(name string) ([]byte, error) {
 			if name != "/run/secrets/kafka" {

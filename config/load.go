@@ -230,7 +230,7 @@ func envPaths() map[string]string {
 }
 
 // environment applies the variables GSCD_…, and GSCD_…_FILE, which name a file
-// that holds the value.
+// that holds the value. An empty variable is as good as none.
 func (r *reader) environment(in Input, doc *document) {
 	paths, readFile := envPaths(), in.ReadFile
 	if readFile == nil {
@@ -238,7 +238,7 @@ func (r *reader) environment(in Input, doc *document) {
 	}
 	values := map[string]string{}
 	for _, v := range in.Env {
-		if name, value, _ := strings.Cut(v, "="); strings.HasPrefix(name, envPrefix) {
+		if name, value, _ := strings.Cut(v, "="); strings.HasPrefix(name, envPrefix) && value != "" {
 			values[name] = value
 		}
 	}

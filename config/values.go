@@ -66,10 +66,14 @@ func ParseDuration(text string) (time.Duration, error) {
 	return sum, nil
 }
 
-// FormatDuration is the shortest text that ParseDuration reads back: 10m, 24h, 1h30m.
+// FormatDuration is a short text that ParseDuration reads back: 10m, 24h, 1h30m, 30d.
 func FormatDuration(d time.Duration) string {
-	if d == 0 {
+	const day = 24 * time.Hour
+	switch {
+	case d == 0:
 		return "0s"
+	case d > day && d%day == 0:
+		return strconv.FormatInt(int64(d/day), 10) + "d"
 	}
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {

@@ -29,7 +29,7 @@ func TestParseDuration(t *testing.T) {
 			rt.Fatalf("%d is written %s and read %d, %v", d, FormatDuration(d), got, err)
 		}
 	})
-	for d, want := range map[time.Duration]string{0: "0s", time.Minute: "1m", 24 * time.Hour: "24h", 90 * time.Minute: "1h30m", 61 * time.Second: "1m1s", time.Hour + time.Second: "1h0m1s"} {
+	for d, want := range map[time.Duration]string{0: "0s", time.Minute: "1m", 24 * time.Hour: "24h", 720 * time.Hour: "30d", 36 * time.Hour: "36h", 90 * time.Minute: "1h30m", 61 * time.Second: "1m1s", time.Hour + time.Second: "1h0m1s"} {
 		if got := FormatDuration(d); got != want {
 			t.Errorf("%d: %s, want %s", d, got, want)
 		}

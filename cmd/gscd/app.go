@@ -1,0 +1,119 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"github.com/gscd-io/gscd/config"
+	"github.com/gscd-io/gscd/ingest/decode"
+	"github.com/gscd-io/gscd/snapshotter"
+)
+
+// app is what every command works with: where results, notices and logs go, and
+// the configuration.
+type app struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	environ        []string
+	// log is set before a command runs.
+	log   *zap.Logger
+	flags globalFlags
+
+	loaded     *config.Config
+	loadedFrom string
+}
+
+// globalFlags are the flags of every command.
+type globalFlags struct {
+	config    string
+	table     string
+	format    string
+	logLevel  string
+	logFormat string
+}
+
+// newApp is the app of the process.
+func newApp() *app {
+	return &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, environ: os.Environ(), log: zap.NewNop()}
+}
+
+// getenv is a variable of the environment, or "".
+func (a *app) getenv(name string) string {
+	for i := len(a.environ) - 1; i >= 0; i-- {
+		if value, ok := strings.CutPrefix(a.environ[i], name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// noticef writes a line for the person at the terminal: not a result, not a log.
+func (a *app) noticef(format string, args ...any) {
+	fmt.Fprintf(a.stderr, format+"\n", args...)
+}
+
+// defaultConfigFile is read where it exists and no other is named.
+const defaultConfigFile = "./gscd.yaml"
+
+// configFile is the file to read: -c, else GSCD_CONFIG, else ./gscd.yaml.
+// named is false for the last, which need not exist.
+func (a *app) configFile() (name string, named bool) {
+	if a.flags.config != "" {
+		return a.flags.config, true
+	}
+	if name := a.getenv("GSCD_CONFIG"); name != "" {
+		return name, true
+	}
+	return defaultConfigFile, false
+}
+
+// config loads the configuration: flags before environment before file. Without
+// a file it is what flags and environment give. The result is kept, for the same
+// process asks with the same flags.
+func (a *app) config(flags ...config.Flag) (*config.Config, error) {
+	if a.loaded != nil && len(flags) == 0 {
+		return a.loaded, nil
+	}
+	name, named := a.configFile()
+	data, err := os.ReadFile(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !named:
+		name = ""
+	case err != nil:
+		return nil, usagef("read configuration: %w", err)
+	}
+	cfg, err := config.Load(config.Input{
+		File: name, Data: data, Env: a.environ, Flags: flags,
+		Checks: config.Checks{Zone: checkZone, Format: checkFormat, ColumnType: checkColumnType},
+	})
+	if err != nil {
+		return nil, err
+	}
+	a.loaded, a.loadedFrom = cfg, name
+	return cfg, nil
+}
+
+func checkZone(name string) error {
+	_, err := snapshotter.LoadZone(name)
+	return err
+}
+
+func checkFormat(name string) error {
+	for _, known := range decode.Formats() {
+		if name == known {
+			return nil
+		}
+	}
+	return fmt.Errorf("%q is unknown: write %s", name, strings.Join(decode.Formats(), ", "))
+}
+
+func checkColumnType(text string) error {
+	_, err := decode.ParseColumnType(text)
+	return err
+}
