@@ -35,7 +35,7 @@ var layers = []rule{
 	{"delta/schema", nil},
 	{"delta/action", nil},
 	{"delta/objstore", nil},
-	{"delta/parquet", []string{"delta/action", "delta/objstore"}},
+	{"delta/parquet", []string{"delta/stats", "delta/action", "delta/objstore"}},
 	{"delta/stats", []string{"delta/action", "delta/objstore"}},
 	{"delta/dv", []string{"delta/action", "delta/objstore"}},
 	{"delta/checkpoint", []string{"delta/parquet", "delta/stats", "delta/dv", "delta/action", "delta/objstore"}},
