@@ -2,6 +2,7 @@ package snapshotter
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/gscd-io/gscd/ingest/change"
 )
@@ -22,11 +23,11 @@ const (
 type Event struct {
 	Kind   Kind
 	Offset int64
-	// Keys are the encoded keys that the change touches: old, new or both.
-	Keys []string
-	// Identity tells apart the changes made at one position: the keys it
-	// deletes and writes, in a form that compares.
-	Identity string
+	// Keys are the encoded keys that the change touches, "" for none: old, new.
+	Keys [2]string
+	// Identity tells apart the changes made at one position: a hash of the keys
+	// it deletes and writes, of 53 bits so that JSON keeps it exactly.
+	Identity uint64
 	// Time in microseconds since 1970 UTC. OwnTime is false where it was
 	// replaced (missing, or clamped): then it never opens a line.
 	Time        int64
@@ -95,15 +96,15 @@ func (j *Judge) Paused(p *Partition) bool { return p.Watermark >= j.Pause() }
 
 // Held tells that a row change of these keys waits for a label. A restart
 // tells it of everything that is still held.
-func (j *Judge) Held(partition int32, keys []string, at Label) {
+func (j *Judge) Held(partition int32, keys [2]string, at Label) {
 	m := j.held[partition]
 	if m == nil {
 		m = map[string]Label{}
 		j.held[partition] = m
 	}
 	for _, k := range keys {
-		if l, ok := m[k]; !ok || l < at {
-			m[k] = at
+		if l, ok := m[k]; k != "" && (!ok || l < at) {
+			m[strings.Clone(k)] = at
 		}
 	}
 }
@@ -127,7 +128,7 @@ func (j *Judge) Opened() {
 // sure that the partition is not paused, and sets Partition.Next itself.
 func (j *Judge) Take(p *Partition, e *Event) Verdict {
 	s := j.State
-	line := s.line(p, e.Server)
+	line := s.line(p, s.server(p, e))
 	v := Verdict{}
 	own := max(j.cursor.Label(e.Time), s.First)
 
@@ -153,8 +154,8 @@ func (j *Judge) Take(p *Partition, e *Event) Verdict {
 		j.proveLoads(p, nil)
 		v.Meta = meta(RankRead)
 		v.Label = own
-		if p.LastLabel != nil {
-			v.Label = *p.LastLabel
+		if p.HasLastLabel {
+			v.Label = p.LastLabel
 		}
 		v.At = max(v.Label, s.Open)
 		v.Fate = j.applyOrHold(v.At)
@@ -179,15 +180,14 @@ func (j *Judge) Take(p *Partition, e *Event) Verdict {
 
 	v.Meta = meta(RankChange)
 	v.Label = own
-	if own >= s.Open && e.Kind == RowChange {
+	if held := j.held[p.Number]; held != nil && own >= s.Open && e.Kind == RowChange {
 		for _, k := range e.Keys {
-			if l, ok := j.held[p.Number][k]; ok {
+			if l, ok := held[k]; ok && k != "" {
 				v.Label = max(v.Label, l)
 			}
 		}
 	}
-	label := v.Label
-	p.LastLabel = &label
+	p.LastLabel, p.HasLastLabel = v.Label, true
 	v.Late = v.Label < s.Open
 	v.At = max(v.Label, s.Open)
 	v.Fate = j.applyOrHold(v.At)
@@ -254,10 +254,10 @@ func (j *Judge) redelivered(p *Partition, line *PartitionLine, e *Event) bool {
 	if e.GTID != "" && e.GTID != p.LastGTID {
 		return p.GTIDs.Has(e.GTID)
 	}
-	if line.High == nil {
+	if !line.HasHigh {
 		return false
 	}
-	switch e.Position.Compare(*line.High) {
+	switch e.Position.Compare(line.High) {
 	case -1:
 		return true
 	case 0:
@@ -270,24 +270,21 @@ func takePosition(p *Partition, line *PartitionLine, e *Event) {
 	// Another transaction may lie at a lower position (another server's log of
 	// the same GTIDs): it begins the positions anew.
 	other := e.GTID != "" && e.GTID != p.LastGTID
-	if line.High == nil || other || e.Position.Compare(*line.High) > 0 {
-		if line.High == nil || *line.High != e.Position {
-			pos := e.Position
-			line.High, line.AtHigh = &pos, line.AtHigh[:0:0]
-		}
+	if c := e.Position.Compare(line.High); !line.HasHigh || c > 0 || other && c != 0 {
+		line.High, line.HasHigh, line.AtHigh = e.Position, true, line.AtHigh[:0]
 	}
 	if !slices.Contains(line.AtHigh, e.Identity) {
 		line.AtHigh = append(line.AtHigh, e.Identity)
 	}
-	if e.GTID != "" {
-		p.LastGTID = e.GTID
-		p.GTIDs.Add(e.GTID)
+	if other {
+		p.LastGTID = strings.Clone(e.GTID)
+		p.GTIDs.Add(p.LastGTID)
 	}
 }
 
 func (j *Judge) openLine(p *Partition, l *PartitionLine) {
 	l.Generation++
 	l.Number = j.State.lineNumber(l.Server, l.Generation)
-	l.High, l.AtHigh, l.File = nil, nil, -1
+	l.HasHigh, l.AtHigh, l.File = false, l.AtHigh[:0], -1
 	p.LastGTID, p.GTIDs = "", nil
 }

@@ -3,6 +3,7 @@ package snapshotter
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/gscd-io/gscd/ingest/change"
 )
@@ -43,9 +44,15 @@ type Partition struct {
 	Next  int64 `json:"next"`
 	// Watermark is the highest event time taken, microseconds, NoTime before the first.
 	Watermark int64 `json:"watermark"`
-	// LastLabel is the label of the last change that was no duplicate.
-	LastLabel *Label           `json:"last_label,omitempty"`
-	Lines     []*PartitionLine `json:"lines,omitempty"`
+	// LastLabel is the label of the last change that was no duplicate; valid
+	// where HasLastLabel is set.
+	LastLabel    Label            `json:"last_label,omitempty"`
+	HasLastLabel bool             `json:"has_last_label,omitempty"`
+	Lines        []*PartitionLine `json:"lines,omitempty"`
+	// CommitTimes and NoPositions are for the evidence: event times were commit
+	// times, and some changes had no log position.
+	CommitTimes bool `json:"commit_times,omitempty"`
+	NoPositions bool `json:"no_positions,omitempty"`
 	// LastGTID and GTIDs are empty where the source has none. They hold across
 	// the lines of a failover: the same transaction comes from either server.
 	LastGTID string  `json:"last_gtid,omitempty"`
@@ -63,9 +70,11 @@ type PartitionLine struct {
 	Generation int32         `json:"generation"`
 	// Number indexes State.Lines for (Server, Generation).
 	Number int32 `json:"number"`
-	// High is the highest position of a change taken; AtHigh the identities taken at it.
-	High   *change.Position `json:"high,omitempty"`
-	AtHigh []string         `json:"at_high,omitempty"`
+	// High is the highest position of a change taken, valid where HasHigh is
+	// set; AtHigh the identities taken at it.
+	High    change.Position `json:"high"`
+	HasHigh bool            `json:"has_high,omitempty"`
+	AtHigh  []uint64        `json:"at_high,omitempty"`
 	// File is the highest log file number seen, reads included, -1 before the first.
 	File int64 `json:"file"`
 }
@@ -148,10 +157,61 @@ func (s *State) line(p *Partition, server change.Server) *PartitionLine {
 			return l
 		}
 	}
+	server.Name = strings.Clone(server.Name) // it may point into a batch's arena
 	l := &PartitionLine{Server: server, File: -1}
 	l.Number = s.lineNumber(server, 0)
 	p.Lines = append(p.Lines, l)
 	return l
+}
+
+// server gives the server whose line an event belongs to. Debezium's snapshot
+// reads carry no server id (0): they are of the server whose changes the same
+// connector reads, or else their positions could not be compared with it.
+func (s *State) server(p *Partition, e *Event) change.Server {
+	if len(p.Lines) > 0 && p.Lines[len(p.Lines)-1].Server == e.Server && e.Server.ID != 0 {
+		return e.Server
+	}
+	isRead := e.Kind == FullRead || e.Kind == IncrementalRead
+	for i := len(s.Lines) - 1; i >= 0; i-- {
+		known := s.Lines[i].Server
+		if known.Name != e.Server.Name || known.ID == 0 {
+			continue
+		}
+		if e.Server.ID == 0 && isRead {
+			return known
+		}
+		return e.Server
+	}
+	if e.Server.ID != 0 {
+		s.nameServer(e.Server)
+	}
+	return e.Server
+}
+
+// nameServer gives the reads that came without a server id the server that is
+// heard of now, the first of its connector.
+func (s *State) nameServer(server change.Server) {
+	unnamed := change.Server{Name: server.Name}
+	for _, p := range s.Partitions {
+		for _, l := range p.Lines {
+			if l.Server == unnamed && l.HasHigh {
+				return // changes came without an id too: nothing tells that they are this server's
+			}
+		}
+	}
+	server.Name = strings.Clone(server.Name)
+	for i := range s.Lines {
+		if s.Lines[i].Server == unnamed {
+			s.Lines[i].Server = server
+		}
+	}
+	for _, p := range s.Partitions {
+		for _, l := range p.Lines {
+			if l.Server == unnamed {
+				l.Server = server
+			}
+		}
+	}
 }
 
 func (s *State) lineNumber(server change.Server, generation int32) int32 {

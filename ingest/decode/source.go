@@ -155,7 +155,7 @@ func (s *source) position(r *cells) (p change.Position, ok bool, err error) {
 	if s.at[slotPos].kind == kindNone {
 		return p, false, fmt.Errorf("source has the file %.40q but no pos", file)
 	}
-	if p.Pos, err = s.int(slotPos, r); err != nil || p.Pos < 0 {
+	if p.Pos, err = s.int(slotPos, r); err != nil {
 		return p, false, fmt.Errorf("source.pos is %.30s", r.raw(s.at[slotPos]))
 	}
 	row, err := s.int(slotRow, r)
