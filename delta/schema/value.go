@@ -225,3 +225,29 @@ func (v Value) AppendEncoded(dst []byte) []byte {
 	}
 	return dst
 }
+
+// EncodedLen gives the length of the form that a text made by AppendEncoded
+// begins with, 0 where it is cut off, and whether it is that of NULL.
+func EncodedLen(s string) (n int, null bool) {
+	if s == "" {
+		return 0, false
+	}
+	switch Kind(s[0]) {
+	case Null, Unavailable:
+		return 1, true
+	case String, Binary, Number:
+		size, w := binary.Uvarint([]byte(s[1:min(len(s), 11)]))
+		if w <= 0 || size > uint64(len(s)-1-w) {
+			return 0, false
+		}
+		return 1 + w + int(size), false
+	case Dec:
+		n = 17
+	default:
+		n = 9
+	}
+	if n > len(s) {
+		return 0, false
+	}
+	return n, false
+}
