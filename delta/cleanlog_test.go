@@ -211,14 +211,14 @@ func TestInterruptedAnywhere(t *testing.T) {
 	for _, apply := range []bool{false, true} {
 		for i := 0; ; i++ {
 			store := origin.Clone()
-			failing := &flaky{Store: store, fail: func(n int, op, _ string) (error, bool) {
+			failing := &flaky{Store: store, fail: func(n int, op, _ string) (bool, error) {
 				if n != i {
-					return nil, false
+					return false, nil
 				}
 				if apply && (op == "put" || op == "putIfAbsent") {
-					return fmt.Errorf("%w: %w", objstore.ErrUnknownOutcome, broken), true
+					return true, fmt.Errorf("%w: %w", objstore.ErrUnknownOutcome, broken)
 				}
-				return broken, apply
+				return apply, broken
 			}}
 			err := work(failing)
 			checkAfter(t, fmt.Sprintf("call %d, applied %v, %v", i, apply, err), store, c, states[7])

@@ -28,8 +28,13 @@ var legacy = []struct {
 	writer, reader int32
 	name           string
 }{
-	{2, 1, FeatureAppendOnly}, {2, 1, FeatureInvariants}, {3, 1, "checkConstraints"},
-	{4, 1, FeatureChangeDataFeed}, {4, 1, "generatedColumns"}, {5, 2, FeatureColumnMapping}, {6, 1, "identityColumns"},
+	{2, 1, FeatureAppendOnly},
+	{2, 1, FeatureInvariants},
+	{3, 1, "checkConstraints"},
+	{4, 1, FeatureChangeDataFeed},
+	{4, 1, "generatedColumns"},
+	{5, 2, FeatureColumnMapping},
+	{6, 1, "identityColumns"},
 }
 
 // readerFeatures are those that a reader must know too, and that gscd reads.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/gscd-io/gscd/delta"
@@ -182,6 +183,13 @@ func checkGolden(t *testing.T, g goldenTable, table *delta.Table, s *delta.Snaps
 	for i, a := range s.Files() {
 		if got, ok := s.File(a.Path); !ok || got.Path != a.Path {
 			t.Errorf("file %d %q is not found by its path", i, a.Path)
+		}
+	}
+	if strings.Contains(g.Table, "struct-stats-only") {
+		for _, a := range s.Files() {
+			if !strings.HasPrefix(a.Stats, `{"numRecords":1,"minValues":{`) {
+				t.Errorf("stats of %s: %q", a.Path, a.Stats)
+			}
 		}
 	}
 	if g.Versions == nil || g.Table == "delta-rs/delta-live-table" { // its version 0 has an empty schema string

@@ -109,10 +109,10 @@ type flaky struct {
 	mu    sync.Mutex
 	calls int
 	// fail says what call n does, counted from 0. apply: the write happens all the same.
-	fail func(n int, op, key string) (err error, apply bool)
+	fail func(n int, op, key string) (apply bool, err error)
 }
 
-func (f *flaky) next(op, key string) (error, bool) {
+func (f *flaky) next(op, key string) (bool, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	n := f.calls
@@ -121,21 +121,21 @@ func (f *flaky) next(op, key string) (error, bool) {
 }
 
 func (f *flaky) Get(ctx context.Context, key string) ([]byte, error) {
-	if err, _ := f.next("get", key); err != nil {
+	if _, err := f.next("get", key); err != nil {
 		return nil, err
 	}
 	return f.Store.Get(ctx, key)
 }
 
 func (f *flaky) Head(ctx context.Context, key string) (objstore.Object, error) {
-	if err, _ := f.next("head", key); err != nil {
+	if _, err := f.next("head", key); err != nil {
 		return objstore.Object{}, err
 	}
 	return f.Store.Head(ctx, key)
 }
 
 func (f *flaky) Put(ctx context.Context, key string, data []byte) error {
-	err, apply := f.next("put", key)
+	apply, err := f.next("put", key)
 	if err == nil || apply {
 		if err := f.Store.Put(ctx, key, data); err != nil {
 			return err
@@ -145,7 +145,7 @@ func (f *flaky) Put(ctx context.Context, key string, data []byte) error {
 }
 
 func (f *flaky) PutIfAbsent(ctx context.Context, key string, data []byte) error {
-	err, apply := f.next("putIfAbsent", key)
+	apply, err := f.next("putIfAbsent", key)
 	if err == nil || apply {
 		if err := f.Store.PutIfAbsent(ctx, key, data); err != nil {
 			return err
@@ -155,7 +155,7 @@ func (f *flaky) PutIfAbsent(ctx context.Context, key string, data []byte) error 
 }
 
 func (f *flaky) Delete(ctx context.Context, key string) error {
-	err, apply := f.next("delete", key)
+	apply, err := f.next("delete", key)
 	if err == nil || apply {
 		if err := f.Store.Delete(ctx, key); err != nil {
 			return err
@@ -165,7 +165,7 @@ func (f *flaky) Delete(ctx context.Context, key string) error {
 }
 
 func (f *flaky) List(ctx context.Context, prefix, startAfter string) iter.Seq2[objstore.Object, error] {
-	if err, _ := f.next("list", prefix); err != nil {
+	if _, err := f.next("list", prefix); err != nil {
 		return func(yield func(objstore.Object, error) bool) { yield(objstore.Object{}, err) }
 	}
 	return f.Store.List(ctx, prefix, startAfter)

@@ -43,18 +43,36 @@ func TestWithFeaturesTakesNothingAway(t *testing.T) {
 		want     action.Protocol
 	}{
 		// Every legacy feature that (1,4) could have used is listed.
-		{action.Protocol{MinReaderVersion: 1, MinWriterVersion: 4}, []string{"deletionVectors"},
-			action.Protocol{MinReaderVersion: 3, MinWriterVersion: 7, ReaderFeatures: []string{"deletionVectors"},
-				WriterFeatures: []string{"deletionVectors", "appendOnly", "invariants", "checkConstraints", "changeDataFeed", "generatedColumns"}}},
+		{
+			action.Protocol{MinReaderVersion: 1, MinWriterVersion: 4},
+			[]string{"deletionVectors"},
+			action.Protocol{
+				MinReaderVersion: 3, MinWriterVersion: 7, ReaderFeatures: []string{"deletionVectors"},
+				WriterFeatures: []string{"deletionVectors", "appendOnly", "invariants", "checkConstraints", "changeDataFeed", "generatedColumns"},
+			},
+		},
 		// A reader feature implied by (2,5) is listed for readers as well.
-		{action.Protocol{MinReaderVersion: 2, MinWriterVersion: 5}, []string{"timestampNtz"},
-			action.Protocol{MinReaderVersion: 3, MinWriterVersion: 7, ReaderFeatures: []string{"timestampNtz", "columnMapping"},
-				WriterFeatures: []string{"timestampNtz", "appendOnly", "invariants", "checkConstraints", "changeDataFeed", "generatedColumns", "columnMapping"}}},
-		{action.Protocol{MinReaderVersion: 1, MinWriterVersion: 7, WriterFeatures: []string{"appendOnly"}}, []string{"deletionVectors"},
-			action.Protocol{MinReaderVersion: 3, MinWriterVersion: 7, ReaderFeatures: []string{"deletionVectors"}, WriterFeatures: []string{"deletionVectors", "appendOnly"}}},
-		{delta.ProtocolFor("deletionVectors"), []string{"timestampNtz"},
-			action.Protocol{MinReaderVersion: 3, MinWriterVersion: 7, ReaderFeatures: []string{"deletionVectors", "timestampNtz"},
-				WriterFeatures: []string{"timestampNtz", "deletionVectors", "appendOnly", "invariants"}}},
+		{
+			action.Protocol{MinReaderVersion: 2, MinWriterVersion: 5},
+			[]string{"timestampNtz"},
+			action.Protocol{
+				MinReaderVersion: 3, MinWriterVersion: 7, ReaderFeatures: []string{"timestampNtz", "columnMapping"},
+				WriterFeatures: []string{"timestampNtz", "appendOnly", "invariants", "checkConstraints", "changeDataFeed", "generatedColumns", "columnMapping"},
+			},
+		},
+		{
+			action.Protocol{MinReaderVersion: 1, MinWriterVersion: 7, WriterFeatures: []string{"appendOnly"}},
+			[]string{"deletionVectors"},
+			action.Protocol{MinReaderVersion: 3, MinWriterVersion: 7, ReaderFeatures: []string{"deletionVectors"}, WriterFeatures: []string{"deletionVectors", "appendOnly"}},
+		},
+		{
+			delta.ProtocolFor("deletionVectors"),
+			[]string{"timestampNtz"},
+			action.Protocol{
+				MinReaderVersion: 3, MinWriterVersion: 7, ReaderFeatures: []string{"deletionVectors", "timestampNtz"},
+				WriterFeatures: []string{"timestampNtz", "deletionVectors", "appendOnly", "invariants"},
+			},
+		},
 		{delta.ProtocolFor("deletionVectors"), []string{"deletionVectors"}, delta.ProtocolFor("deletionVectors")},
 	} {
 		if got := delta.WithFeatures(c.from, c.features...); !reflect.DeepEqual(got, c.want) {

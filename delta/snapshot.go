@@ -76,7 +76,8 @@ func (s *Snapshot) NumFiles() int { return s.numFiles }
 
 // Files gives the live files in the order in which their paths became part of
 // the table, as far as the log tells: a file keeps its place when only its
-// deletion vector or its stats change. The slice is shared.
+// deletion vector or its stats change. DataChange and ModificationTime are as the
+// log has them; a checkpoint forgets the former. The slice is shared.
 func (s *Snapshot) Files() []*action.Add {
 	s.once.Do(func() {
 		all := make([]*file, 0, s.numFiles)

@@ -248,7 +248,7 @@ func (x *Transaction) validateFiles(p *action.Protocol, m *action.Metadata) erro
 	invalid := func(format string, args ...any) error {
 		return fmt.Errorf("%w: "+format, append([]any{ErrInvalidTransaction}, args...)...)
 	}
-	appendOnly := m.Configuration[PropertyAppendOnly] == "true"
+	appendOnly := m.Configuration[PropertyAppendOnly] == "true" || x.base != nil && x.base.metadata.Configuration[PropertyAppendOnly] == "true"
 	removed := make(map[string]bool, len(x.commit.Removes))
 	for _, r := range x.commit.Removes {
 		if x.base == nil || !x.base.has(r.Key()) {

@@ -184,6 +184,10 @@ func TestAppendOnlyTablesLoseNoRows(t *testing.T) {
 	if _, err := x.Commit(ctx); !errors.Is(err, delta.ErrInvalidTransaction) {
 		t.Errorf("a removal: %v", err)
 	}
+	x.SetMetadata(metadata("table")) // nor in the commit that lifts the rule
+	if _, err := x.Commit(ctx); !errors.Is(err, delta.ErrInvalidTransaction) {
+		t.Errorf("a removal and the end of the rule: %v", err)
+	}
 	x = delta.NewTransaction(table, s)
 	x.Remove(delta.RemoveOf(a, time.Now(), false))
 	again := add("b")
@@ -337,13 +341,13 @@ func TestRebaseNeedsToKnowTheCommitsBetween(t *testing.T) {
 // TestLostAnswers: whatever the store does with the write whose answer it loses,
 // a commit is written once and its outcome is found out.
 func TestLostAnswers(t *testing.T) {
-	lose := func(times int, apply bool) func(n int, op, key string) (error, bool) {
-		return func(_ int, op, key string) (error, bool) {
+	lose := func(times int, apply bool) func(n int, op, key string) (bool, error) {
+		return func(_ int, op, key string) (bool, error) {
 			if op == "putIfAbsent" && times > 0 {
 				times--
-				return fmt.Errorf("put %s: %w", key, objstore.ErrUnknownOutcome), apply
+				return apply, fmt.Errorf("put %s: %w", key, objstore.ErrUnknownOutcome)
 			}
-			return nil, false
+			return false, nil
 		}
 	}
 	t.Run("applied", func(t *testing.T) {
@@ -368,12 +372,12 @@ func TestLostAnswers(t *testing.T) {
 		other := delta.NewTransaction(table, s)
 		other.SetTxn("other", 1)
 		lost := lose(1, false)
-		x := delta.NewTransaction(delta.New(&flaky{Store: store, fail: func(n int, op, key string) (error, bool) {
-			err, apply := lost(n, op, key)
+		x := delta.NewTransaction(delta.New(&flaky{Store: store, fail: func(n int, op, key string) (bool, error) {
+			apply, err := lost(n, op, key)
 			if err != nil {
 				commit(t, other)
 			}
-			return err, apply
+			return apply, err
 		}}), s)
 		x.Add(add("a"))
 		out, err := x.Commit(ctx)
@@ -384,11 +388,11 @@ func TestLostAnswers(t *testing.T) {
 	t.Run("exists, but it was us", func(t *testing.T) {
 		// A store that retries by itself sees its own first attempt.
 		store, _, s := newTable(t, newClock())
-		x := delta.NewTransaction(delta.New(&flaky{Store: store, fail: func(_ int, op, key string) (error, bool) {
+		x := delta.NewTransaction(delta.New(&flaky{Store: store, fail: func(_ int, op, key string) (bool, error) {
 			if op == "putIfAbsent" {
-				return fmt.Errorf("put %s: %w", key, objstore.ErrExist), true
+				return true, fmt.Errorf("put %s: %w", key, objstore.ErrExist)
 			}
-			return nil, false
+			return false, nil
 		}}), s)
 		x.Add(add("a"))
 		commit(t, x)
@@ -396,11 +400,11 @@ func TestLostAnswers(t *testing.T) {
 	t.Run("never found out, then asked again", func(t *testing.T) {
 		store, table, s := newTable(t, newClock())
 		broken := true
-		x := delta.NewTransaction(delta.New(&flaky{Store: store, fail: func(_ int, op, key string) (error, bool) {
+		x := delta.NewTransaction(delta.New(&flaky{Store: store, fail: func(_ int, op, key string) (bool, error) {
 			if broken && (op == "putIfAbsent" || op == "get") {
-				return fmt.Errorf("%s %s: %w", op, key, objstore.ErrUnknownOutcome), true
+				return true, fmt.Errorf("%s %s: %w", op, key, objstore.ErrUnknownOutcome)
 			}
-			return nil, false
+			return false, nil
 		}}), s)
 		x.Add(add("a"))
 		out, err := x.Commit(ctx)
@@ -471,9 +475,9 @@ func TestUpdateReadsOnlyWhatIsNew(t *testing.T) {
 	x.Add(add("a"))
 	commit(t, x)
 	var ops []string
-	counted := delta.New(&flaky{Store: store, fail: func(_ int, op, key string) (error, bool) {
+	counted := delta.New(&flaky{Store: store, fail: func(_ int, op, key string) (bool, error) {
 		ops = append(ops, op+" "+strings.TrimPrefix(key, deltalog.Dir))
-		return nil, false
+		return false, nil
 	}}, delta.WithClock(newClock().now))
 	newer, err := counted.Update(ctx, s)
 	if err != nil || files(newer) != "a" {

@@ -35,10 +35,12 @@ func TestVacuum(t *testing.T) {
 	a1, a2 := withVector(add("a.parquet"), 1), withVector(add("a.parquet"), 2)
 	shared := *withVector(add("shared.parquet"), 1) // its vector lies in the file of a1's
 	shared.DeletionVector = &action.DeletionVector{StorageType: "u", PathOrInlineDV: a1.DeletionVector.PathOrInlineDV, Offset: pointer(int32(99)), SizeInBytes: 3, Cardinality: 1}
-	for _, key := range []string{"a.parquet", "b c.parquet", "p=1/c.parquet", "pinned.parquet", "shared.parquet", vectorFile(t, a1), vectorFile(t, a2),
+	for _, key := range []string{
+		"a.parquet", "b c.parquet", "p=1/c.parquet", "pinned.parquet", "shared.parquet", vectorFile(t, a1), vectorFile(t, a2),
 		"orphan.parquet", "x/orphan.parquet", "deletion_vector_00000000-0000-0000-0000-000000000000.bin", "_change_data/old.parquet", "_change_data/x/new.parquet",
 		"_delta_log/_gscd/held/used.zst", "_delta_log/_gscd/held/unused.zst", "_delta_log/_gscd/backup/x.json", "_delta_log/00000000000000000099.tmp",
-		"README.md", "_hidden/x.parquet", ".tmp.parquet", "_SUCCESS", "sub/_delta_log/00000000000000000000.json", "sub/table.parquet", "kept.parquet", "_p=1/gone.parquet"} {
+		"README.md", "_hidden/x.parquet", ".tmp.parquet", "_SUCCESS", "sub/_delta_log/00000000000000000000.json", "sub/table.parquet", "kept.parquet", "_p=1/gone.parquet",
+	} {
 		put(t, store, key)
 	}
 	step := func(fill func(x *delta.Transaction)) {
@@ -142,8 +144,10 @@ func TestVacuum(t *testing.T) {
 		t.Errorf("at last: %q", got)
 	}
 	left := keys(t, store, "")
-	for _, key := range []string{"README.md", "_hidden/x.parquet", ".tmp.parquet", "_SUCCESS", "sub/table.parquet", "_delta_log/_gscd/backup/x.json",
-		"_delta_log/_gscd/held/used.zst", "_delta_log/00000000000000000099.tmp", "a.parquet", vectorFile(t, a2), "p=1/c.parquet"} {
+	for _, key := range []string{
+		"README.md", "_hidden/x.parquet", ".tmp.parquet", "_SUCCESS", "sub/table.parquet", "_delta_log/_gscd/backup/x.json",
+		"_delta_log/_gscd/held/used.zst", "_delta_log/00000000000000000099.tmp", "a.parquet", vectorFile(t, a2), "p=1/c.parquet",
+	} {
 		if !slices.Contains(left, key) {
 			t.Errorf("%s is gone", key)
 		}

@@ -36,16 +36,20 @@ func TestDecodeReadsEveryAction(t *testing.T) {
 	want := &Commit{
 		Info:     c.Info,
 		Protocol: &Protocol{3, 7, []string{"deletionVectors"}, []string{"deletionVectors", "appendOnly"}},
-		Metadata: &Metadata{ID: "m", Description: "d", Format: Format{"parquet", map[string]string{"a": "b"}},
+		Metadata: &Metadata{
+			ID: "m", Description: "d", Format: Format{"parquet", map[string]string{"a": "b"}},
 			SchemaString: `{"type":"struct","fields":[]}`, PartitionColumns: []string{"p"},
-			Configuration: map[string]string{"delta.appendOnly": "false"}, CreatedTime: ptr(int64(99))},
+			Configuration: map[string]string{"delta.appendOnly": "false"}, CreatedTime: ptr(int64(99)),
+		},
 		Txns:    []Txn{{"a", -3, ptr(int64(5))}, {"b", 9223372036854775807, nil}},
 		Domains: []DomainMetadata{{"delta.rowTracking", `{"rowIdHighWaterMark":1}`, true}},
 		Adds: []*Add{
-			{Path: "p=%252F/a.parquet", PartitionValues: map[string]*string{"p": ptr("/"), "q": nil}, Size: 10, ModificationTime: -1,
+			{
+				Path: "p=%252F/a.parquet", PartitionValues: map[string]*string{"p": ptr("/"), "q": nil}, Size: 10, ModificationTime: -1,
 				DataChange: true, Stats: `{"numRecords":3,"minValues":{"s":"\u00e9\""}}`, Tags: map[string]string{"k": "v"},
 				DeletionVector: &DeletionVector{"u", "ab^-aqEH.-t@S}K{vb[*k^", ptr(int32(4)), 40, 6},
-				BaseRowID:      ptr(int64(7)), DefaultRowCommitVersion: ptr(int64(8)), ClusteringProvider: ptr("liquid")},
+				BaseRowID:      ptr(int64(7)), DefaultRowCommitVersion: ptr(int64(8)), ClusteringProvider: ptr("liquid"),
+			},
 			{Path: "b", Size: 1, ModificationTime: 2},
 		},
 		Removes: []*Remove{
@@ -122,8 +126,10 @@ func drawCommit(t *rapid.T) *Commit {
 		if rapid.Bool().Draw(t, "none") {
 			return nil
 		}
-		return &DeletionVector{rapid.SampledFrom([]string{"u", "i", "p"}).Draw(t, "storage"), text.Draw(t, "dv"),
-			rapid.Ptr(rapid.Int32(), true).Draw(t, "offset"), rapid.Int32().Draw(t, "bytes"), rapid.Int64().Draw(t, "cardinality")}
+		return &DeletionVector{
+			rapid.SampledFrom([]string{"u", "i", "p"}).Draw(t, "storage"), text.Draw(t, "dv"),
+			rapid.Ptr(rapid.Int32(), true).Draw(t, "offset"), rapid.Int32().Draw(t, "bytes"), rapid.Int64().Draw(t, "cardinality"),
+		}
 	})
 	nonEmpty := func(m map[string]*string) map[string]*string {
 		if len(m) == 0 {
@@ -139,23 +145,29 @@ func drawCommit(t *rapid.T) *Commit {
 	}
 	c := &Commit{Info: json.RawMessage(`{"operation":"X"}`)}
 	for range rapid.IntRange(0, 3).Draw(t, "adds") {
-		c.Adds = append(c.Adds, &Add{Path: text.Draw(t, "path"), PartitionValues: nonEmpty(values.Draw(t, "values")), Size: rapid.Int64().Draw(t, "size"),
+		c.Adds = append(c.Adds, &Add{
+			Path: text.Draw(t, "path"), PartitionValues: nonEmpty(values.Draw(t, "values")), Size: rapid.Int64().Draw(t, "size"),
 			ModificationTime: rapid.Int64().Draw(t, "time"), DataChange: rapid.Bool().Draw(t, "change"), Stats: rapid.String().Draw(t, "stats"),
 			Tags: nonEmptyTags(tags.Draw(t, "tags")), DeletionVector: vector.Draw(t, "vector"), BaseRowID: long.Draw(t, "row"),
-			DefaultRowCommitVersion: long.Draw(t, "version"), ClusteringProvider: rapid.Ptr(text, true).Draw(t, "provider")})
+			DefaultRowCommitVersion: long.Draw(t, "version"), ClusteringProvider: rapid.Ptr(text, true).Draw(t, "provider"),
+		})
 	}
 	for range rapid.IntRange(0, 3).Draw(t, "removes") {
-		c.Removes = append(c.Removes, &Remove{Path: text.Draw(t, "path"), DeletionTimestamp: rapid.Int64().Draw(t, "time"), DataChange: rapid.Bool().Draw(t, "change"),
+		c.Removes = append(c.Removes, &Remove{
+			Path: text.Draw(t, "path"), DeletionTimestamp: rapid.Int64().Draw(t, "time"), DataChange: rapid.Bool().Draw(t, "change"),
 			ExtendedFileMetadata: rapid.Bool().Draw(t, "extended"), PartitionValues: nonEmpty(values.Draw(t, "values")), Size: long.Draw(t, "size"),
-			Stats: rapid.String().Draw(t, "stats"), Tags: nonEmptyTags(tags.Draw(t, "tags")), DeletionVector: vector.Draw(t, "vector")})
+			Stats: rapid.String().Draw(t, "stats"), Tags: nonEmptyTags(tags.Draw(t, "tags")), DeletionVector: vector.Draw(t, "vector"),
+		})
 	}
 	for range rapid.IntRange(0, 2).Draw(t, "txns") {
 		c.Txns = append(c.Txns, Txn{text.Draw(t, "app"), rapid.Int64().Draw(t, "version"), long.Draw(t, "updated")})
 	}
 	if rapid.Bool().Draw(t, "metadata") {
-		c.Metadata = &Metadata{ID: text.Draw(t, "id"), Name: rapid.String().Draw(t, "name"), Format: Format{Provider: "parquet"},
+		c.Metadata = &Metadata{
+			ID: text.Draw(t, "id"), Name: rapid.String().Draw(t, "name"), Format: Format{Provider: "parquet"},
 			SchemaString: rapid.String().Draw(t, "schema"), PartitionColumns: append([]string{}, rapid.SliceOfN(text, 0, 2).Draw(t, "columns")...),
-			Configuration: nonEmptyTags(tags.Draw(t, "configuration")), CreatedTime: long.Draw(t, "created")}
+			Configuration: nonEmptyTags(tags.Draw(t, "configuration")), CreatedTime: long.Draw(t, "created"),
+		}
 	}
 	return c
 }
@@ -285,8 +297,10 @@ func commitFile(version, files, infoBytes int) []byte {
 	for i := range files {
 		path := fmt.Sprintf("part-%05d-00000000-0000-4000-8000-000000000000.parquet", i)
 		c.Removes = append(c.Removes, &Remove{Path: path, DeletionTimestamp: 1700000000000, DataChange: true, ExtendedFileMetadata: true, Size: ptr(int64(64 << 20)), DeletionVector: dv(version)})
-		c.Adds = append(c.Adds, &Add{Path: path, Size: 64 << 20, ModificationTime: 1700000000000, DataChange: true, DeletionVector: dv(version + 1),
-			Stats: `{"numRecords":100000,"minValues":{"id":1,"name":"aaaaaaaaaaaaaaaa","at":"2024-01-01T00:00:00.000Z"},"maxValues":{"id":900000,"name":"zzzzzzzzzzzzzzzz","at":"2024-01-02T00:00:00.000Z"},"nullCount":{"id":0,"name":0,"at":0},"tightBounds":false}`})
+		c.Adds = append(c.Adds, &Add{
+			Path: path, Size: 64 << 20, ModificationTime: 1700000000000, DataChange: true, DeletionVector: dv(version + 1),
+			Stats: `{"numRecords":100000,"minValues":{"id":1,"name":"aaaaaaaaaaaaaaaa","at":"2024-01-01T00:00:00.000Z"},"maxValues":{"id":900000,"name":"zzzzzzzzzzzzzzzz","at":"2024-01-02T00:00:00.000Z"},"nullCount":{"id":0,"name":0,"at":0},"tightBounds":false}`,
+		})
 	}
 	return c.Append(nil)
 }
