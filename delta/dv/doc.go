@@ -1,15 +1,16 @@
-// Package dv reads and writes deletion vectors: which rows of a data file are
-// dead (Delta protocol, "Deletion Vector Format" and "Deletion Vector File
-// Storage Format").
+// Package dv holds deletion vectors: which rows of a data file are deleted.
 //
-// Nouns: Bitmap (row positions of one file), Packer (one .bin file that holds
-// many bitmaps), Z85 (the text form of ids and inline vectors).
+// Nouns: Bitmap (row positions in one file), Packer (many bitmaps in one
+// .bin file), block (one bitmap in such a file, with its size and checksum),
+// descriptor (the fields of add.deletionVector, plain strings and numbers here).
 //
 // Invariants:
 //
-//  1. A row position is 0-based in the physical file, below 2^32.
-//  2. What Marshal writes Unmarshal reads; what another engine writes, run
-//     containers included, is read too.
-//  3. Damaged bytes give an error that wraps ErrCorrupt, never a panic and never
-//     other rows: size and CRC are checked where the form has them.
+//  1. A row position is 0-based in the physical file and below 2^32.
+//  2. The serialized form is the protocol's: magic 1681511377, then the
+//     portable 64-bit roaring form with one bucket; every form of container is read.
+//  3. A bitmap read from bytes was walked and found sound; else the error
+//     wraps ErrCorrupt. Reading never panics and never takes more memory than
+//     a few times the bytes.
+//  4. Vectors replace each other and never stack: a new one holds the old rows too.
 package dv

@@ -5,113 +5,118 @@ import (
 	"fmt"
 	"hash/crc32"
 	"math"
-	"strings"
 
 	"github.com/google/uuid"
+	"github.com/gscd-io/gscd/delta/objstore"
 )
 
-// fileVersion is the first byte of a .bin file.
-const fileVersion = 1
+// formatVersion is the first byte of a file of deletion vectors.
+const formatVersion = 1
 
-// Packer puts the vectors of a commit into one file.
-type Packer struct{ out []byte }
+// blockExtra is what a block has around the serialized form: size and checksum.
+const blockExtra = 8
 
-// Append adds a vector. offset and size are those of its descriptor: where the
-// length field stands, and the bytes of the serialized form.
+// Packer makes one file of many deletion vectors. The zero Packer is ready.
+type Packer struct{ buf []byte }
+
+// Append adds a vector and gives offset, sizeInBytes and cardinality for its
+// descriptor. The error says that the file would pass 2 GiB: begin another.
 func (p *Packer) Append(b *Bitmap) (offset, size int32, cardinality int64, err error) {
-	if len(p.out) == 0 {
-		p.out = append(p.out, fileVersion)
+	if len(p.buf) == 0 {
+		p.buf = append(p.buf, formatVersion)
 	}
-	data, err := b.Marshal()
-	if err != nil {
-		return 0, 0, 0, err
+	packed := b.packed()
+	n := serializedSize(packed)
+	if int64(len(p.buf))+n+blockExtra > math.MaxInt32 {
+		return 0, 0, 0, fmt.Errorf("a file of deletion vectors of %d bytes has no room for %d more, begin another", len(p.buf), n)
 	}
-	if len(p.out)+len(data)+8 > math.MaxInt32 {
-		return 0, 0, 0, fmt.Errorf("the deletion vectors of one commit need more than 2 GiB")
-	}
-	offset = int32(len(p.out))
-	p.out = binary.BigEndian.AppendUint32(p.out, uint32(len(data)))
-	p.out = append(p.out, data...)
-	p.out = binary.BigEndian.AppendUint32(p.out, crc32.ChecksumIEEE(data))
-	return offset, int32(len(data)), b.Cardinality(), nil
+	at := len(p.buf)
+	p.buf = binary.BigEndian.AppendUint32(p.buf, uint32(n))
+	p.buf = appendSerialized(p.buf, packed)
+	p.buf = binary.BigEndian.AppendUint32(p.buf, crc32.ChecksumIEEE(p.buf[at+4:]))
+	return int32(at), int32(n), b.Cardinality(), nil
 }
 
-// Bytes gives the file. It is the Packer's own memory.
-func (p *Packer) Bytes() []byte { return p.out }
+// Len gives the size of the file so far, in bytes.
+func (p *Packer) Len() int { return len(p.buf) }
 
-// Len is the size of the file so far.
-func (p *Packer) Len() int { return len(p.out) }
+// Bytes gives the file so far; empty where nothing was added. It is shared
+// with the packer until Reset.
+func (p *Packer) Bytes() []byte { return p.buf }
 
-// Read takes one vector out of a file's bytes. size is the descriptor's
-// sizeInBytes; it and the CRC are checked. The error wraps ErrCorrupt.
+// Reset begins a new file in memory of its own.
+func (p *Packer) Reset() { p.buf = nil }
+
+// Read reads the vector at an offset of a file of deletion vectors; offset
+// and size are the descriptor's. The error wraps ErrCorrupt.
 func Read(file []byte, offset, size int32) (*Bitmap, error) {
-	if len(file) == 0 || file[0] != fileVersion {
-		return nil, fmt.Errorf("%w: the file is of no known version", ErrCorrupt)
+	if len(file) == 0 || file[0] != formatVersion {
+		return nil, corrupt("it is no file of deletion vectors of version %d", formatVersion)
 	}
-	if offset < 1 || int64(offset)+4 > int64(len(file)) {
-		return nil, fmt.Errorf("%w: offset %d in a file of %d bytes", ErrCorrupt, offset, len(file))
+	if offset < 1 || size < 0 || int64(offset)+int64(size)+blockExtra > int64(len(file)) {
+		return nil, corrupt("%d bytes at %d of a file of %d", size, offset, len(file))
 	}
 	return ReadBlock(file[offset:], size)
 }
 
-// ReadBlock takes a vector out of a stretch that begins at its length field:
-// what a range read of size+8 bytes at the descriptor's offset gives.
+// BlockSize gives how many bytes of the file, from the descriptor's offset,
+// ReadBlock needs for a vector of a size.
+func BlockSize(size int32) int64 { return int64(size) + blockExtra }
+
+// ReadBlock reads one vector of a size from bytes that begin with its block,
+// for stores that read ranges. The error wraps ErrCorrupt.
 func ReadBlock(block []byte, size int32) (*Bitmap, error) {
-	if len(block) < 4 {
-		return nil, fmt.Errorf("%w: cut off in front of its length", ErrCorrupt)
+	if size < 0 || int64(len(block)) < BlockSize(size) {
+		return nil, corrupt("it is cut off: %d bytes, its descriptor says %d", len(block), size)
 	}
-	if n := binary.BigEndian.Uint32(block); int64(n) != int64(size) {
-		return nil, fmt.Errorf("%w: it is %d bytes long, its descriptor says %d", ErrCorrupt, n, size)
-	}
-	if size < 0 || int64(len(block)) < int64(size)+8 {
-		return nil, fmt.Errorf("%w: %d bytes announced, %d there", ErrCorrupt, size, len(block)-4)
+	if n := binary.BigEndian.Uint32(block); n != uint32(size) {
+		return nil, corrupt("a block of %d bytes, its descriptor says %d", n, size)
 	}
 	data := block[4 : 4+size]
-	if sum := binary.BigEndian.Uint32(block[4+size:]); sum != crc32.ChecksumIEEE(data) {
-		return nil, fmt.Errorf("%w: its checksum is wrong", ErrCorrupt)
+	if crc32.ChecksumIEEE(data) != binary.BigEndian.Uint32(block[4+size:]) {
+		return nil, corrupt("its checksum differs")
 	}
 	return Unmarshal(data)
 }
 
-// FileName is the name of the .bin file of an id, below the table's root.
+// FileName gives the name of a file of deletion vectors.
 func FileName(id uuid.UUID) string { return "deletion_vector_" + id.String() + ".bin" }
 
 // PathOfID gives pathOrInlineDv of storage type u for a file without a prefix.
 func PathOfID(id uuid.UUID) string { return EncodeZ85(id[:]) }
 
-// KeyOfPath gives the key of the file that pathOrInlineDv of storage type u
-// names: PREFIX/deletion_vector_ID.bin. The error wraps ErrCorrupt.
+// KeyOfPath gives the key, below the table's root, of the file that
+// pathOrInlineDv of storage type u names: "prefix/deletion_vector_id.bin".
+// The error wraps ErrCorrupt, also where the prefix would leave the table.
 func KeyOfPath(pathOrInlineDV string) (string, error) {
-	if len(pathOrInlineDV) < 20 {
-		return "", fmt.Errorf("%w: path %q is shorter than an id", ErrCorrupt, pathOrInlineDV)
+	const idLength = 20 // characters of 16 bytes
+	if len(pathOrInlineDV) < idLength {
+		return "", corrupt("its path %q is shorter than an id", pathOrInlineDV)
 	}
-	prefix, text := pathOrInlineDV[:len(pathOrInlineDV)-20], pathOrInlineDV[len(pathOrInlineDV)-20:]
-	raw, err := DecodeZ85(text)
+	cut := len(pathOrInlineDV) - idLength
+	raw, err := DecodeZ85(pathOrInlineDV[cut:])
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("path %q: %w", pathOrInlineDV, err)
 	}
-	id, err := uuid.FromBytes(raw)
-	if err != nil {
-		return "", fmt.Errorf("%w: path %q: %w", ErrCorrupt, pathOrInlineDV, err)
-	}
-	if strings.Contains(prefix, "..") || strings.HasPrefix(prefix, "/") {
-		return "", fmt.Errorf("%w: path %q leaves the table", ErrCorrupt, pathOrInlineDV)
-	}
+	key, prefix := FileName(uuid.UUID(raw)), pathOrInlineDV[:cut]
 	if prefix != "" {
-		return prefix + "/" + FileName(id), nil
+		key = prefix + "/" + key
 	}
-	return FileName(id), nil
+	if err := objstore.CheckKey(key); err != nil {
+		return "", corrupt("its path %q: %v", pathOrInlineDV, err)
+	}
+	return key, nil
 }
 
 // Inline reads a vector of storage type i. size is the descriptor's
-// sizeInBytes: the text may stand for a few padding bytes more.
+// sizeInBytes: the text may stand for up to three bytes of padding more.
 func Inline(text string, size int32) (*Bitmap, error) {
 	raw, err := DecodeZ85(text)
 	if err != nil {
 		return nil, err
 	}
-	if size < 0 || int(size) > len(raw) {
-		return nil, fmt.Errorf("%w: %d bytes announced, %d there", ErrCorrupt, size, len(raw))
+	if size < 0 || int64(size) > int64(len(raw)) || len(raw)-int(size) > 3 {
+		return nil, corrupt("%d bytes inline, its descriptor says %d", len(raw), size)
 	}
 	return Unmarshal(raw[:size])
 }
