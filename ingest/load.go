@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gscd-io/gscd/delta"
+	"github.com/gscd-io/gscd/delta/objstore"
 	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/delta/upsert"
 	"github.com/gscd-io/gscd/drift"
@@ -119,10 +121,27 @@ func (l *Lane) checkSettings(s *savepoint.Settings) error {
 	return nil
 }
 
+// OpenIndex builds the key index of a version, as a lane that starts does.
+func OpenIndex(ctx context.Context, store objstore.Store, base *delta.Snapshot, key []string) (*upsert.Index, error) {
+	w, err := upsert.Open(ctx, store, base, upsertOptions(key, false))
+	if err != nil {
+		return nil, err
+	}
+	return w.Index(), nil
+}
+
 // openWriter builds the key index of a version.
 func (l *Lane) openWriter(base *delta.Snapshot) (*upsert.Writer, error) {
-	o := upsert.Options{
-		Key: l.key, Hidden: Hidden, CopyOnWrite: l.o.CopyOnWrite,
+	o := upsertOptions(l.key, l.o.CopyOnWrite)
+	if base == nil {
+		return upsert.New(l.o.Store, o), nil
+	}
+	return upsert.Open(l.ctx, l.o.Store, base, o)
+}
+
+func upsertOptions(key []string, copyOnWrite bool) upsert.Options {
+	return upsert.Options{
+		Key: key, Hidden: Hidden, CopyOnWrite: copyOnWrite,
 		TagColumns: []string{HiddenPrefix + "partition", HiddenPrefix + "read"},
 		Tag: func(cells []schema.Value) uint16 {
 			if cells[0].IsNull() {
@@ -135,10 +154,6 @@ func (l *Lane) openWriter(base *delta.Snapshot) (*upsert.Writer, error) {
 			return tagOf(m)
 		},
 	}
-	if base == nil {
-		return upsert.New(l.o.Store, o), nil
-	}
-	return upsert.Open(l.ctx, l.o.Store, base, o)
 }
 
 // recallHeld tells the judge which keys wait for a label.

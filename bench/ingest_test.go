@@ -1,0 +1,181 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/gscd-io/gscd/delta"
+	"github.com/gscd-io/gscd/delta/objstore/local"
+	"github.com/gscd-io/gscd/ingest"
+	"github.com/gscd-io/gscd/ingest/change"
+	"github.com/gscd-io/gscd/ingest/decode"
+	"github.com/gscd-io/gscd/ingest/recording"
+	"github.com/gscd-io/gscd/snapshotter"
+)
+
+func calendar(tb testing.TB) *snapshotter.Calendar {
+	cal, err := snapshotter.NewCalendar("day", "UTC", "")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return cal
+}
+
+// record writes n events of a workload on a table of rows rows to a file.
+func record(tb testing.TB, dir string, rows int64, n int) string {
+	name := filepath.Join(dir, fmt.Sprintf("events-%d-%d.jsonl", rows, n))
+	f, err := os.Create(name)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	out := recording.NewWriter(f, recording.Readable)
+	w := NewWorkload(rows)
+	for range n {
+		if err := out.Write(w.Next()); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	if err := out.Flush(); err != nil {
+		tb.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		tb.Fatal(err)
+	}
+	return name
+}
+
+// BenchmarkDecode is the ceiling: the same records, decoded and dropped.
+func BenchmarkDecode(b *testing.B) {
+	w := NewWorkload(100_000)
+	records := make([]*change.Record, 20_000)
+	for i := range records {
+		records[i] = w.Next()
+	}
+	d, err := decode.New("debezium-json", decode.Options{KeyColumns: []string{"id"}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	var c change.Change
+	b.ReportAllocs()
+	for b.Loop() {
+		arena := &change.Arena{}
+		for _, r := range records {
+			if err := d.Decode(r, arena, &c); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	b.ReportMetric(float64(len(records)*b.N)/b.Elapsed().Seconds(), "events/s")
+}
+
+// BenchmarkIngest is the way from a recorded topic to a Delta table on local
+// disk, with fsync. Sizes are the table's rows and the batch's records.
+func BenchmarkIngest(b *testing.B) {
+	for _, size := range []struct {
+		rows   int64
+		batch  int
+		events int
+	}{
+		{0, 10_000, 200_000}, {0, 100_000, 500_000},
+		{100_000, 10_000, 200_000},
+		{1_000_000, 10_000, 300_000}, {1_000_000, 100_000, 500_000},
+		{10_000_000, 10_000, 300_000}, {10_000_000, 100_000, 500_000},
+	} {
+		b.Run(fmt.Sprintf("rows=%d/batch=%d", size.rows, size.batch), func(b *testing.B) {
+			dir := b.TempDir()
+			file := record(b, dir, size.rows, size.events)
+			for b.Loop() {
+				b.StopTimer()
+				root := filepath.Join(dir, fmt.Sprintf("t%d", b.N))
+				if err := os.RemoveAll(root); err != nil {
+					b.Fatal(err)
+				}
+				store, err := local.New(root, local.Options{})
+				if err != nil {
+					b.Fatal(err)
+				}
+				if size.rows > 0 {
+					if err := MakeTable(context.Background(), store, calendar(b), size.rows); err != nil {
+						b.Fatal(err)
+					}
+				}
+				rec, err := recording.Open([]string{file}, recording.Options{})
+				if err != nil {
+					b.Fatal(err)
+				}
+				lane, err := ingest.New(ingest.Options{
+					Name: "orders", Store: store, Calendar: calendar(b), Key: []string{"id"}, UntilEnd: true,
+					BatchRows: size.batch, Decode: decode.Options{KeyColumns: []string{"id"}}, Columns: Columns(),
+					Now: func() time.Time { return time.UnixMilli(start).Add(time.Hour) },
+				}, &timed{Recording: rec, start: b.StartTimer})
+				if err != nil {
+					b.Fatal(err)
+				}
+				runtime.GC()
+				// The clock starts with the first poll, when the key index stands.
+				if err := lane.Run(context.Background()); err != nil {
+					b.Fatal(err)
+				}
+				rec.Close()
+			}
+			b.ReportMetric(float64(size.events*b.N)/b.Elapsed().Seconds(), "events/s")
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			b.ReportMetric(float64(m.Sys)/(1<<20), "MiB-sys")
+		})
+	}
+}
+
+// timed starts the clock at the first poll.
+type timed struct {
+	*recording.Recording
+	start func()
+	begun bool
+}
+
+func (t *timed) Poll(ctx context.Context, n int) ([]change.Block, error) {
+	if !t.begun {
+		t.begun = true
+		t.start()
+	}
+	return t.Recording.Poll(ctx, n)
+}
+
+// BenchmarkOpenIndex builds the key index of a table.
+func BenchmarkOpenIndex(b *testing.B) {
+	for _, rows := range []int64{1_000_000, 10_000_000} {
+		b.Run(fmt.Sprintf("rows=%d", rows), func(b *testing.B) {
+			store, err := local.New(b.TempDir(), local.Options{NoSync: true})
+			if err != nil {
+				b.Fatal(err)
+			}
+			ctx := context.Background()
+			if err := MakeTable(ctx, store, calendar(b), rows); err != nil {
+				b.Fatal(err)
+			}
+			for b.Loop() {
+				table, err := delta.Open(ctx, store)
+				if err != nil {
+					b.Fatal(err)
+				}
+				snap, err := table.Snapshot(ctx)
+				if err != nil {
+					b.Fatal(err)
+				}
+				w, err := ingest.OpenIndex(ctx, store, snap, []string{"id"})
+				if err != nil {
+					b.Fatal(err)
+				}
+				if int64(w.Len()) != rows {
+					b.Fatalf("%d keys", w.Len())
+				}
+			}
+			b.ReportMetric(float64(rows*int64(b.N))/b.Elapsed().Seconds(), "keys/s")
+		})
+	}
+}
