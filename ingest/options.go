@@ -31,7 +31,8 @@ const (
 	DeleteIt   = "delete"
 )
 
-// Options says how a table is ingested. The zero value of a field takes its default.
+// Options says how a table is ingested. The zero value of a field takes its
+// default; a duration or MaxDeleteFraction below zero stands for zero itself.
 type Options struct {
 	// Name of the table in messages.
 	Name string
@@ -121,8 +122,11 @@ func (o *Options) setDefaults() {
 	str(&o.SealProof, "none")
 	str(&o.Format, "debezium-json")
 	dur := func(d *time.Duration, def time.Duration) {
-		if *d == 0 {
+		switch {
+		case *d == 0:
 			*d = def
+		case *d < 0:
+			*d = 0
 		}
 	}
 	dur(&o.DriftWait, 10*time.Minute)
@@ -140,6 +144,7 @@ func (o *Options) setDefaults() {
 	if o.MaxDeleteFraction == 0 {
 		o.MaxDeleteFraction = .2
 	}
+	o.MaxDeleteFraction = max(0, o.MaxDeleteFraction)
 	if o.DeadLetterFraction == 0 {
 		o.DeadLetterFraction = .01
 	}
@@ -167,7 +172,7 @@ func (o *Options) Validate() error {
 	if o.Calendar == nil {
 		faults = append(faults, errors.New("no calendar: set granularity and timezone"))
 	}
-	if o.DriftWait != 0 && o.MaxClockSkew != 0 && o.DriftWait <= o.MaxClockSkew {
+	if o.DriftWait <= o.MaxClockSkew {
 		faults = append(faults, fmt.Errorf("drift.wait %s must be larger than max_clock_skew %s", o.DriftWait, o.MaxClockSkew))
 	}
 	return errors.Join(faults...)

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/gscd-io/gscd/config"
+)
+
+// settingFlag is a flag that stands for a key of the configuration.
+type settingFlag struct {
+	name, path, value, usage string
+}
+
+// tableFlags let one table be ingested without a file. What they don't name
+// is set in a file, or in the environment.
+var tableFlags = []settingFlag{
+	{"location", "table.location", "address", "where the Delta table lies: a `path`, file:// or s3://"},
+	{"name", "table.name", "name", "the table's `name` (default: the last part of the location)"},
+	{"topic", "table.topics", "topic", "the `topics` that carry the table's changes, comma between"},
+	{"source", "table.source", "db.table", "the one `table` to take, db.table, from topics that carry several"},
+	{"brokers", "kafka.brokers", "host:port", "Kafka `brokers`, host:port, comma between"},
+	{"key", "table.key", "columns", "key `columns`, comma between (default: what the records name)"},
+	{"timezone", "calendar.timezone", "zone", "IANA `zone` whose clock ends the day, e.g. Asia/Shanghai"},
+	{"granularity", "calendar.granularity", "period", "`period` of a label: day, hour, week, month, 5m, 15m, ... (default day)"},
+	{"cutover", "calendar.cutover", "HH:MM", "`time` of day at which a day begins (default 00:00)"},
+	{"drift-wait", "table.drift.wait", "duration", "`duration` of event time to wait for a label's last changes (default 10m)"},
+	{"drift-idle", "table.drift.idle", "duration", "`duration` on the clock, past that, for partitions that fell silent (default 5m)"},
+	{"max-clock-skew", "table.max_clock_skew", "duration", "`duration` by which event times may be ahead of the broker's (default 5m)"},
+	{"change-format", "table.format", "format", "`format` of the records (default auto)"},
+	{"event-time", "table.event_time", "where", "`where` event times come from: source, kafka or column:NAME (default source)"},
+	{"columns", "table.columns", "types", "`types` of columns, NAME=TYPE, comma between"},
+	{"start", "table.start", "where", "`where` a new table begins: earliest, latest, a time, or offsets such as 0=120,1=98"},
+	{"late", "table.late", "policy", "`policy` for changes of sealed labels: fold, dead_letter or fail (default fold)"},
+	{"future", "table.future", "policy", "`policy` for event times in the future: dead_letter or clamp (default dead_letter)"},
+	{"truncate", "table.truncate", "policy", "`policy` for truncates: apply, ignore or fail (default apply)"},
+	{"tombstones", "table.tombstones", "policy", "`policy` for tombstones without a delete: ignore or delete (default ignore)"},
+	{"on-lost-offsets", "table.on_lost_offsets", "policy", "`policy` where the topic has lost offsets: fail or continue (default fail)"},
+	{"write-mode", "table.write.mode", "mode", "`mode` of replacing rows: merge-on-read or copy-on-write (default merge-on-read)"},
+	{"batch-interval", "table.batch.interval", "duration", "`duration` after which a batch is committed (default 60s)"},
+	{"batch-rows", "table.batch.rows", "n", "`number` of records after which a batch is committed (default 200000)"},
+}
+
+// addSettingFlags defines flags whose values go into the configuration.
+func addSettingFlags(f *pflag.FlagSet, flags []settingFlag) {
+	for _, s := range flags {
+		f.String(s.name, "", s.usage)
+	}
+}
+
+// settings gives the setting flags that were used.
+func settings(f *pflag.FlagSet, flags []settingFlag) []config.Flag {
+	var out []config.Flag
+	for _, s := range flags {
+		if used := f.Lookup(s.name); used != nil && used.Changed {
+			out = append(out, config.Flag{Name: "--" + s.name, Path: s.path, Value: used.Value.String()})
+		}
+	}
+	return out
+}
+
+// ingestFlags are the flags of the run itself.
+type ingestFlags struct {
+	untilEnd    bool
+	input       []string
+	topicTables []string
+	now         string
+}
+
+func newIngestCommand(a *app) *cobra.Command {
+	var f ingestFlags
+	c := &cobra.Command{
+		Use:         "ingest",
+		GroupID:     groupMain,
+		Annotations: map[string]string{stopsCleanly: "yes"},
+		Short:       "Take changes from Kafka into Delta tables, day by day",
+		Long: `Reads the topics of every configured table, or of the one that the flags describe, until
+it is stopped. Ctrl-C or SIGTERM ends it at a commit boundary. Progress is kept in the
+table: the same command goes on where the last one stopped.
+
+With --input it reads recorded topics (JSON lines, also .gz and .zst; gscd record makes
+them) instead of a broker, and stops at their end.`,
+		Example: `  gscd ingest -c gscd.yaml
+  gscd ingest --location ./user_dim --topic shop.user_dim --brokers kafka:9092 --timezone Asia/Shanghai
+  gscd ingest -c gscd.yaml --input day1.jsonl.gz --input day2.jsonl.gz --topic-table shop.user_dim=user_dim`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			cfg, err := a.config(settings(c.Flags(), tableFlags)...)
+			if err != nil {
+				return err
+			}
+			return a.ingest(c.Context(), cfg, &f)
+		},
+	}
+	flags := c.Flags()
+	addSettingFlags(flags, tableFlags)
+	flags.BoolVar(&f.untilEnd, "until-end", false, "stop when nothing is left to do without a new record or a later clock")
+	flags.StringArrayVar(&f.input, "input", nil, "read this recorded `file` instead of a broker; repeat it, the files are one recording")
+	flags.StringArrayVar(&f.topicTables, "topic-table", nil, "recorded `TOPIC=TABLE`: the recorded topic belongs to the table of that name; repeat it")
+	flags.StringVar(&f.now, "now", "", "clock of the seal rule, RFC 3339 (default: the real `time`; with --input the largest timestamp in it)")
+	return c
+}
+
+// ingest runs the tables of the configuration.
+func (a *app) ingest(ctx context.Context, cfg *config.Config, f *ingestFlags) error {
+	tables, err := a.tablesToIngest(cfg, f)
+	if err != nil {
+		return err
+	}
+	var now time.Time
+	if f.now != "" {
+		if now, err = time.Parse(time.RFC3339Nano, f.now); err != nil {
+			return usagef("--now %q is no time: write it like 2022-07-17T00:20:00+08:00", f.now)
+		}
+	}
+	var jobs []*job
+	defer func() {
+		for _, j := range jobs {
+			j.close()
+		}
+	}()
+	for _, t := range tables {
+		o, err := a.ingestOptions(ctx, cfg, t)
+		if err != nil {
+			return err
+		}
+		if !now.IsZero() {
+			o.Now = func() time.Time { return now }
+		}
+		o.UntilEnd = f.untilEnd || len(f.input) > 0
+		j, err := a.recordedJob(ctx, t, o, f, len(tables) == 1)
+		if err != nil {
+			return err
+		}
+		jobs = append(jobs, j)
+	}
+	return a.runJobs(ctx, jobs)
+}
+
+// tablesToIngest are all tables, or the one that --table names.
+func (a *app) tablesToIngest(cfg *config.Config, f *ingestFlags) ([]*config.Table, error) {
+	if a.flags.table != "" {
+		ref, err := a.resolveTable(a.flags.table)
+		if err != nil {
+			return nil, err
+		}
+		if ref.Config == nil {
+			return nil, usagef("--table %s is not configured: give --location, --topic and --timezone, or a configuration with -c FILE", a.flags.table)
+		}
+		return []*config.Table{ref.Config}, nil
+	}
+	var out []*config.Table
+	for i := range cfg.Tables {
+		out = append(out, &cfg.Tables[i])
+	}
+	if len(out) == 0 {
+		return nil, usagef("no table to ingest: give --location, --topic and --timezone, or a configuration with -c FILE")
+	}
+	return out, nil
+}
+
+// topicsOf gives the topics that --topic-table assigns to a table, else its own.
+func (f *ingestFlags) topicsOf(cfg *config.Table, known func(name string) bool) ([]string, error) {
+	var topics []string
+	for _, pair := range f.topicTables {
+		topic, name, ok := strings.Cut(pair, "=")
+		if !ok || topic == "" || name == "" {
+			return nil, usagef("--topic-table %q is no pair: write TOPIC=TABLE", pair)
+		}
+		if known != nil && !known(name) {
+			return nil, usagef("--topic-table %s: no table is called %s", pair, name)
+		}
+		if name == cfg.Name {
+			topics = append(topics, topic)
+		}
+	}
+	if topics == nil {
+		topics = cfg.Topics
+	}
+	return topics, nil
+}

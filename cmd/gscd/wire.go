@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/gscd-io/gscd/config"
+	"github.com/gscd-io/gscd/delta/objstore"
+	"github.com/gscd-io/gscd/delta/objstore/address"
+	"github.com/gscd-io/gscd/delta/schema"
+	"github.com/gscd-io/gscd/ingest"
+	"github.com/gscd-io/gscd/ingest/decode"
+	"github.com/gscd-io/gscd/savepoint"
+	"github.com/gscd-io/gscd/snapshotter"
+)
+
+// openStore opens the storage of an address. Nothing is read or created.
+func (a *app) openStore(ctx context.Context, location string) (objstore.Store, error) {
+	store, err := address.Open(ctx, location)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", location, err)
+	}
+	return store, nil
+}
+
+// deadLetterAddress is where the dead-letter table of a table lies: beside it.
+func deadLetterAddress(location string) string {
+	return strings.TrimRight(location, "/") + "__dead_letter"
+}
+
+func calendarOf(cfg *config.Config) (*snapshotter.Calendar, error) {
+	cal, err := snapshotter.NewCalendar(cfg.Calendar.Granularity, cfg.Calendar.Timezone, cfg.Calendar.Cutover)
+	if err != nil {
+		return nil, usagef("calendar: %w", err)
+	}
+	return cal, nil
+}
+
+// decodeOptions are what a table's settings say about its records. types are
+// those that the configuration gives to columns.
+func decodeOptions(t *config.Table) (o decode.Options, types map[string]schema.Type, err error) {
+	o = decode.Options{
+		Source:     t.Source,
+		Columns:    map[string]decode.ColumnSpec{},
+		Debezium:   decode.Debezium{Decimals: t.Debezium.Decimals, Unsigned: t.Debezium.Unsigned, Binary: t.Debezium.Binary},
+		EventTime:  t.EventTime,
+		Tombstones: t.Tombstones,
+		KeyColumns: t.Key,
+	}
+	types = map[string]schema.Type{}
+	for name, text := range t.Columns {
+		spec, err := decode.ParseColumnType(text)
+		if err != nil {
+			return o, nil, usagef("table %s: columns.%s: %w", t.Name, name, err)
+		}
+		o.Columns[name], types[name] = spec, spec.Type
+	}
+	return o, types, nil
+}
+
+// ingestOptions are what a configured table means to the pipeline.
+func (a *app) ingestOptions(ctx context.Context, cfg *config.Config, t *config.Table) (ingest.Options, error) {
+	o := ingest.Options{
+		Name: t.Name, Key: t.Key, Format: t.Format,
+		DriftWait: literal(t.Drift.Wait), DriftIdle: literal(t.Drift.Idle), MaxClockSkew: literal(t.MaxClockSkew),
+		Late: t.Late, Future: t.Future, Truncate: t.Truncate, PartialImage: t.PartialImage, NullKey: t.NullKey,
+		NewColumn: t.NewColumn, MissingColumn: t.MissingColumn, BadValue: t.BadValue, Reload: t.Reload,
+		Tombstones: t.Tombstones, OnLostOffsets: t.OnLostOffsets, SealProof: t.Seal.Proof,
+		MaxDeleteFraction: literal(float64(t.MaxDeleteFraction)), DeadLetterFraction: literal(float64(t.DeadLetter.Limit)),
+		MaxRecord: int64(t.MaxRecord),
+		BatchRows: t.Batch.Rows, BatchBytes: int64(t.Batch.Bytes), BatchInterval: t.Batch.Interval,
+		CopyOnWrite: t.Write.Mode == "copy-on-write", PartitionBy: t.PartitionBy,
+		Properties: tableProperties(t), Backup: t.Protect == "backup",
+		Log: a.log,
+	}
+	var err error
+	if err := unsupported(t); err != nil {
+		return o, err
+	}
+	if o.Calendar, err = calendarOf(cfg); err != nil {
+		return o, err
+	}
+	if o.Decode, o.Columns, err = decodeOptions(t); err != nil {
+		return o, err
+	}
+	if o.Store, err = a.openStore(ctx, t.Location); err != nil {
+		return o, fmt.Errorf("table %s: %w", t.Name, err)
+	}
+	if o.DeadLetterStore, err = a.openStore(ctx, deadLetterAddress(t.Location)); err != nil {
+		return o, fmt.Errorf("table %s: dead letters: %w", t.Name, err)
+	}
+	return o, nil
+}
+
+// literal tells a zero that was configured from one that stands for a default.
+func literal[T time.Duration | float64](v T) T {
+	if v == 0 {
+		return -1
+	}
+	return v
+}
+
+// tableProperties are the properties of a new table that its settings decide.
+func tableProperties(t *config.Table) map[string]string {
+	r := t.Retention
+	return map[string]string{
+		savepoint.PropertyProtect: t.Protect,
+		savepoint.PropertyRetention: fmt.Sprintf(`{"history":%q,"savepoints":%q,"rolled_back":%q}`,
+			config.FormatDuration(r.History), r.Savepoints.String(), config.FormatDuration(r.RolledBack)),
+	}
+}
+
+// unsupported names the settings that the pipeline can't follow: one that is
+// left out silently would be a promise that is not kept.
+func unsupported(t *config.Table) error {
+	settings := map[string]bool{
+		"mode: append":              t.Mode == "append",
+		"change_data: true":         t.ChangeData,
+		"schema_topic":              t.SchemaTopic != "",
+		"protect: lock":             t.Protect == "lock",
+		"seal.proof: heartbeat":     t.Seal.Proof == "heartbeat",
+		"ddl: " + t.DDL:             t.DDL != "follow",
+		"dead_letter.to: topic:...": t.DeadLetter.To != "table",
+	}
+	maps.DeleteFunc(settings, func(_ string, used bool) bool { return !used })
+	for name := range settings {
+		return usagef("table %s: %s is not available in this version: leave it out", t.Name, name)
+	}
+	return nil
+}
