@@ -1,0 +1,130 @@
+package stats
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/gscd-io/gscd/delta/schema"
+	"github.com/valyala/fastjson"
+)
+
+// ErrStats is wrapped by errors about text that is no add.stats.
+var ErrStats = errors.New("not the statistics of a file")
+
+// Bounds is what is known of a column's values in a file or row group.
+type Bounds struct {
+	// Min and Max are NULL where they are not known, each by itself. No value
+	// that is not NULL lies outside them; they may be wider than the values.
+	Min, Max schema.Value
+	// NullCount is -1 where it is not known.
+	NullCount int64
+}
+
+// Unknown is the bounds of a column that nothing is known of.
+var Unknown = Bounds{NullCount: -1}
+
+// FileStatistics is a parsed add.stats.
+type FileStatistics struct {
+	// NumRecords counts the physical rows, deleted ones included; -1 where it
+	// is not known.
+	NumRecords int64
+	// Tight tells that the bounds and counts are those of the rows that are
+	// left. Where it is not set rows may have been deleted since.
+	Tight bool
+
+	columns map[string]Bounds
+}
+
+// Bounds gives what is known of a top-level column by its logical name, never
+// narrower than the truth. A column without statistics is Unknown.
+func (f *FileStatistics) Bounds(column string) Bounds {
+	if b, ok := f.columns[column]; ok {
+		return b
+	}
+	return Unknown
+}
+
+var parsers fastjson.ParserPool
+
+// Parse reads add.stats for the leaf columns of a schema; nested columns are
+// Unknown. The empty text tells nothing. A bound that is no value of its
+// column is left out; text that is no JSON object gives an error that wraps
+// ErrStats. Nothing in the result shares memory with text.
+func Parse(text string, s *schema.Schema) (*FileStatistics, error) {
+	f := &FileStatistics{NumRecords: -1, Tight: true}
+	if text == "" {
+		return f, nil
+	}
+	p := parsers.Get()
+	defer parsers.Put(p)
+	root, err := p.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %v", ErrStats, err)
+	}
+	if root.Type() != fastjson.TypeObject {
+		return nil, fmt.Errorf("%w: it is a %s", ErrStats, root.Type())
+	}
+	if n, ok := count(root.Get("numRecords")); ok {
+		f.NumRecords = n
+	}
+	if t := root.Get("tightBounds"); t != nil {
+		f.Tight = t.Type() != fastjson.TypeFalse
+	}
+	low, high, nulls := root.Get("minValues"), root.Get("maxValues"), root.Get("nullCount")
+	f.columns = make(map[string]Bounds, len(s.Fields))
+	for _, field := range s.Fields {
+		if field.Type.IsLeaf() {
+			name := physicalName(field)
+			f.columns[field.Name] = f.bounds(field.Type, low.Get(name), high.Get(name), nulls.Get(name))
+		}
+	}
+	return f, nil
+}
+
+// bounds puts a column's three values together.
+func (f *FileStatistics) bounds(t schema.Type, low, high, nulls *fastjson.Value) Bounds {
+	b := Unknown
+	if n, ok := count(nulls); ok && (f.NumRecords < 0 || n <= f.NumRecords) && (f.Tight || n == 0 || n == f.NumRecords) {
+		b.NullCount = n
+	}
+	b.Min, b.Max = parseBound(low, t, false), parseBound(high, t, true)
+	if !b.Min.IsNull() && !b.Max.IsNull() && schema.Compare(b.Min, b.Max) > 0 {
+		b.Min, b.Max = schema.Value{}, schema.Value{} // a writer that orders otherwise
+	}
+	return b
+}
+
+func count(v *fastjson.Value) (int64, bool) {
+	if v == nil || v.Type() != fastjson.TypeNumber {
+		return 0, false
+	}
+	n, err := v.Int64()
+	return n, err == nil && n >= 0
+}
+
+// physicalName gives the name that stands in files: under column mapping the
+// field's metadata has it.
+func physicalName(f schema.Field) string {
+	var name string
+	if raw, ok := f.Metadata["delta.columnMapping.physicalName"]; ok && json.Unmarshal(raw, &name) == nil {
+		return name
+	}
+	return f.Name
+}
+
+// scalar gives the text of a JSON string or number.
+func scalar(v *fastjson.Value) (text string, isString, ok bool) {
+	if v == nil {
+		return "", false, false
+	}
+	switch v.Type() {
+	case fastjson.TypeString:
+		s, err := v.StringBytes()
+		return strings.Clone(string(s)), true, err == nil
+	case fastjson.TypeNumber:
+		return string(v.MarshalTo(nil)), false, true
+	}
+	return "", false, false
+}
