@@ -178,7 +178,7 @@ func checkFile(t fatalT, data []byte, st parquet.FileStats, columns []parquet.Co
 				switch v := row[c]; {
 				case v.IsNull():
 					nulls++
-				case b.HasBounds && (isNaN(v) || !within(v, b.Min, b.Max)):
+				case !b.Min.IsNull() && (isNaN(v) || !within(v, b.Min, b.Max)):
 					t.Fatalf("column %s: %+v is out of the row group's bounds %+v", column.Name, v, b)
 				}
 			}

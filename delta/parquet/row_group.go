@@ -5,29 +5,20 @@ import (
 	"strings"
 
 	"github.com/gscd-io/gscd/delta/schema"
+	"github.com/gscd-io/gscd/delta/stats"
 	"github.com/parquet-go/parquet-go/format"
 )
-
-// Bounds is what a row group's metadata tells of a column. Where HasBounds is
-// set no value that is not NULL lies outside Min and Max, which may be wider
-// than the values (strings are cut).
-type Bounds struct {
-	Min, Max  schema.Value
-	HasBounds bool
-	// NullCount is -1 where it is not known.
-	NullCount int64
-}
 
 // RowGroupBounds gives the bounds of a column in one row group, for
 // ScanOptions.SkipRowGroup. What is not known, or known to be written wrongly
 // by others, is left out. A column that the file does not have is NULL in every row.
-func (f *File) RowGroupBounds(i int, c Column) Bounds {
+func (f *File) RowGroupBounds(i int, c Column) stats.Bounds {
 	g := &f.meta.RowGroups[i]
 	n := f.lookup(c, false)
 	if n == nil {
-		return Bounds{NullCount: g.NumRows}
+		return stats.Bounds{NullCount: g.NumRows}
 	}
-	b := Bounds{NullCount: -1}
+	b := stats.Unknown
 	conv, err := converterOf(n, c.Type)
 	if err != nil {
 		return b
@@ -62,7 +53,7 @@ func (f *File) RowGroupBounds(i int, c Column) Bounds {
 			high = schema.DoubleValue(0)
 		}
 	}
-	b.Min, b.Max, b.HasBounds = low, high, true
+	b.Min, b.Max = low, high
 	return b
 }
 
