@@ -87,6 +87,8 @@ var (
 	ErrDeleted    = errors.New("savepoint deleted")
 	ErrNotSealed  = errors.New("not sealed")
 	ErrGap        = errors.New("the map has a gap")
+	// ErrNotSealer: the map names a version that did not seal the label.
+	ErrNotSealer = errors.New("the version did not seal the label")
 )
 
 // Read gives the map of a snapshot. It reads one commit beside it.
@@ -240,16 +242,11 @@ func (m *Map) nearest(l snapshotter.Label) string {
 
 // Evidence gives what the seal of a label recorded.
 func (m *Map) Evidence(ctx context.Context, table *delta.Table, e Entry) (*progress.Evidence, error) {
-	p, err := progressAt(ctx, table, e.Version)
+	s, err := m.Seal(ctx, table, e)
 	if err != nil {
 		return nil, err
 	}
-	for i := range p.Seals {
-		if p.Seals[i].Label == e.Label {
-			return &p.Seals[i], nil
-		}
-	}
-	return nil, fmt.Errorf("version %d, which the map names for %s, did not seal it; `gscd check` says more", e.Version, e.Name)
+	return s.Evidence, nil
 }
 
 // Pinned gives the versions that must stay readable: those of sealed labels,

@@ -23,6 +23,9 @@ type newCommand func(*app) *cobra.Command
 // commands are all commands, in the order of the help page.
 var commands = []newCommand{
 	newIngestCommand,
+	newSnapshotsCommand,
+	newQueryCommand,
+	newRollbackCommand,
 	newConfigCommand,
 	newVersionCommand,
 	newCompletionCommand,

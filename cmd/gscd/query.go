@@ -1,0 +1,234 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gscd-io/gscd/delta"
+	"github.com/gscd-io/gscd/delta/schema"
+	"github.com/gscd-io/gscd/query"
+	"github.com/gscd-io/gscd/query/expr"
+	"github.com/gscd-io/gscd/query/output"
+	"github.com/gscd-io/gscd/savepoint"
+)
+
+// queryFlags say which rows of which version.
+type queryFlags struct {
+	asOf, timestamp         string
+	version                 int64
+	where, columns, orderBy string
+	limit                   int64
+	sealed                  bool
+}
+
+func newQueryCommand(a *app) *cobra.Command {
+	var f queryFlags
+	c := &cobra.Command{
+		Use:     "query",
+		GroupID: groupReading,
+		Short:   "Print the rows of a day, of a version, or as they are now",
+		Long: `Prints the rows of the table as of a label, of a version or of a time; without any of
+them those of the newest version. What the rows lack, or that the day is not sealed
+yet, is said on standard error. Rows come in no order but that of --order-by.`,
+		Example: `  gscd query --as-of 2022-07-16
+  gscd query --as-of 2022-07-16 --sealed --where "region = 'EU' AND amount >= 10" --columns id,amount
+  gscd query --version 42 --order-by 'amount desc, id' --limit 10 --format csv
+  gscd query --timestamp 2022-07-17T00:10:00+08:00`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return errors.New("SQL comes with a later release: use --where, --columns, --order-by and --limit")
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, _ []string) error {
+			if c.Flags().Changed("limit") && f.limit <= 0 {
+				return usagef("--limit %d: give a number of rows, 1 or more", f.limit)
+			}
+			if c.Flags().Changed("version") && f.version < 0 {
+				return usagef("--version %d: versions begin at 0", f.version)
+			}
+			if !c.Flags().Changed("version") {
+				f.version = -1
+			}
+			return a.query(c.Context(), f)
+		},
+	}
+	flags := c.Flags()
+	flags.StringVar(&f.asOf, "as-of", "", "the `label` of the snapshot: 2022-07-16")
+	flags.Int64Var(&f.version, "version", 0, "the `number` of the Delta version")
+	flags.StringVar(&f.timestamp, "timestamp", "", "the newest version at a `time`: RFC 3339, without offset in the table's zone")
+	flags.StringVar(&f.where, "where", "", "print the rows for which an `expression` is true")
+	flags.StringVar(&f.columns, "columns", "", "print these `columns`: A,B")
+	flags.StringVar(&f.orderBy, "order-by", "", "sort by `columns`: A desc,B")
+	flags.Int64Var(&f.limit, "limit", 0, "print at most that `number` of rows")
+	flags.BoolVar(&f.sealed, "sealed", false, "exit 3, without rows, where the answer is not a sealed day")
+	c.MarkFlagsMutuallyExclusive("as-of", "version", "timestamp")
+	return c
+}
+
+func (a *app) query(ctx context.Context, f queryFlags) error {
+	t, err := a.openDelta(ctx)
+	if err != nil {
+		return err
+	}
+	at, err := a.pointInTime(ctx, t, f)
+	if err != nil {
+		return err
+	}
+	options, err := f.options(at.Schema())
+	if err != nil {
+		return err
+	}
+	scan, err := query.NewScan(t.store, at, options)
+	if err != nil {
+		return fmt.Errorf("version %d: %w", at.Version(), err)
+	}
+	w, err := output.NewWriter(a.flags.format, a.stdout, scan.Columns())
+	if err != nil {
+		return err
+	}
+	for row, err := range scan.Rows(ctx) {
+		if err != nil {
+			return fmt.Errorf("read version %d: %w", at.Version(), err)
+		}
+		if err := w.Write(row); err != nil {
+			return err
+		}
+	}
+	return w.Close()
+}
+
+// options are the flags for the schema of the version that was asked for.
+func (f *queryFlags) options(s *schema.Schema) (o query.Options, err error) {
+	o.Limit = f.limit
+	if f.where != "" {
+		if o.Where, err = expr.Parse(f.where, s); err != nil {
+			return o, usagef("--where: %w", err)
+		}
+	}
+	if f.columns != "" {
+		columns, err := expr.ParseColumns(f.columns, s)
+		if err != nil {
+			return o, usagef("--columns: %w", err)
+		}
+		for _, i := range columns {
+			o.Columns = append(o.Columns, s.Fields[i].Name)
+		}
+	}
+	if f.orderBy != "" {
+		if o.OrderBy, err = expr.ParseOrderBy(f.orderBy, s); err != nil {
+			return o, usagef("--order-by: %w", err)
+		}
+	}
+	return o, nil
+}
+
+// pointInTime finds the version that was asked for, and says on standard error
+// what there is to know about it.
+func (a *app) pointInTime(ctx context.Context, t *openedTable, f queryFlags) (*delta.Snapshot, error) {
+	switch {
+	case f.asOf != "":
+		return a.asOf(ctx, t, f.asOf, f.sealed)
+	case f.timestamp != "":
+		at, err := parseTime(f.timestamp, t.zone())
+		if err != nil {
+			return nil, usagef("--timestamp: %w", err)
+		}
+		version, committed, err := t.table.VersionAt(ctx, at)
+		if err != nil {
+			return nil, fmt.Errorf("table %s: %w", t.Name, err)
+		}
+		a.noticef("version %d, committed at %s", version, committed.UTC().Format(time.RFC3339Nano))
+		return t.versionAt(ctx, version, f.sealed)
+	case f.version >= 0:
+		return t.versionAt(ctx, f.version, f.sealed)
+	}
+	if t.labels != nil {
+		open := t.labels.Calendar.Name(t.labels.Progress.State.Open)
+		if f.sealed {
+			return nil, nof("%s is not sealed: it is the open label; give --as-of with a label", open)
+		}
+		a.noticef("%s is not sealed: it is the open label, and its rows may still change", open)
+		return t.newest, nil
+	}
+	return t.versionAt(ctx, t.newest.Version(), f.sealed)
+}
+
+// asOf opens the version of a label.
+func (a *app) asOf(ctx context.Context, t *openedTable, label string, sealed bool) (*delta.Snapshot, error) {
+	if t.labels == nil {
+		return nil, fmt.Errorf("table %s: %w: it has no labels, use --version or --timestamp", t.Name, savepoint.ErrForeign)
+	}
+	r, err := t.labels.Resolve(label, sealed)
+	if err != nil {
+		if sealed && notSealed(err) {
+			return nil, nof("table %s: %w", t.Name, err)
+		}
+		return nil, fmt.Errorf("table %s: %w", t.Name, err)
+	}
+	if r.Notice != "" {
+		a.noticef("%s", r.Notice)
+	}
+	if r.Entry.State == savepoint.Open {
+		return t.newest, nil
+	}
+	s, err := t.table.SnapshotAt(ctx, r.Entry.Version)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w; `gscd check` says more", label, err)
+	}
+	return s, nil
+}
+
+// notSealed tells the answers that mean "not yet", or "not any more", under --sealed.
+func notSealed(err error) bool {
+	return errors.Is(err, savepoint.ErrNotSealed) || errors.Is(err, savepoint.ErrAfter) || errors.Is(err, savepoint.ErrRolledBack)
+}
+
+// versionAt opens a version by number; sealed wants it to be that of a sealed label.
+func (t *openedTable) versionAt(ctx context.Context, version int64, sealed bool) (*delta.Snapshot, error) {
+	if sealed && !t.isSavepoint(version) {
+		return nil, nof("table %s: version %d is not that of a sealed label", t.Name, version)
+	}
+	if version == t.newest.Version() {
+		return t.newest, nil
+	}
+	return t.table.SnapshotAt(ctx, version)
+}
+
+func (t *openedTable) isSavepoint(version int64) bool {
+	if t.labels == nil {
+		return false
+	}
+	for _, e := range t.labels.Entries {
+		if e.State == savepoint.Sealed && e.Version == version {
+			return true
+		}
+	}
+	return false
+}
+
+// zone is the table's, UTC where it has none.
+func (t *openedTable) zone() *time.Location {
+	if t.labels == nil {
+		return time.UTC
+	}
+	return t.labels.Calendar.Location()
+}
+
+// parseTime reads RFC 3339; without offset, and also without seconds or time of
+// day, it is the zone's clock.
+func parseTime(text string, zone *time.Location) (time.Time, error) {
+	if t, err := time.Parse(time.RFC3339Nano, text); err == nil {
+		return t, nil
+	}
+	for _, form := range []string{"2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999", "2006-01-02T15:04", "2006-01-02 15:04", time.DateOnly} {
+		if t, err := time.ParseInLocation(form, text, zone); err == nil {
+			return t, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("%q is no time: write 2022-07-16T08:00:00+08:00, or 2022-07-16T08:00:00 for the clock of %s", text, zone)
+}

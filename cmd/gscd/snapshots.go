@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gscd-io/gscd/progress"
+	"github.com/gscd-io/gscd/query/output"
+	"github.com/gscd-io/gscd/savepoint"
+	"github.com/gscd-io/gscd/snapshotter"
+)
+
+func newSnapshotsCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:     "snapshots [LABEL]",
+		GroupID: groupReading,
+		Short:   "List the days of the table, or show why one was sealed",
+		Long: `Without LABEL prints the map: every label from the first to the open one with its
+version, its state and what happened in it. own_bytes is the size of the files that only
+this snapshot holds, and that a vacuum would free after "gscd savepoint delete".
+
+With LABEL prints the evidence of its seal: the offset and watermark of every partition,
+the rule by which each agreed, the counts, the digest of its files, and the late changes
+that came while it was open.`,
+		Example: `  gscd snapshots
+  gscd snapshots 2022-07-16
+  gscd snapshots --table /data/user_dim --format jsonl`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			t, err := a.openTable(c.Context())
+			if err != nil {
+				return err
+			}
+			if len(args) == 1 {
+				return a.printEvidence(c.Context(), t, args[0])
+			}
+			return a.printMap(c.Context(), t)
+		},
+	}
+}
+
+// printMap prints a record for each label. Names and meaning are fixed.
+func (a *app) printMap(ctx context.Context, t *openedTable) error {
+	list, err := t.labels.Summaries(ctx, t.table, t.newest)
+	if err != nil {
+		return fmt.Errorf("table %s: %w", t.Name, err)
+	}
+	w, err := a.printRecords("label", "version", "state", "sealed_at", "rows", "attributes",
+		"inserts", "updates", "deletes", "drift", "late", "duplicates", "dead_letter", "own_bytes")
+	if err != nil {
+		return err
+	}
+	for _, s := range list {
+		known := func(n int64) any {
+			if !s.Known {
+				return nil
+			}
+			return n
+		}
+		var version any
+		if s.Version >= 0 {
+			version = s.Version
+		}
+		c := s.Counts
+		if err := w.Write(s.Name, version, string(s.State), instant(s.SealedAt), known(s.Rows), append([]string{}, s.Attributes...),
+			known(c.Inserts), known(c.Updates), known(c.Deletes), known(c.Drift), known(c.Late), known(c.Duplicates),
+			known(s.DeadLetters), known(s.OwnBytes)); err != nil {
+			return err
+		}
+	}
+	return w.Close()
+}
+
+// instant gives a time that is kept as text for printing; text that is none prints as null.
+func instant(text string) any {
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return nil
+	}
+	return t
+}
+
+// printEvidence prints what the seal of a label recorded.
+func (a *app) printEvidence(ctx context.Context, t *openedTable, label string) error {
+	r, err := t.labels.Resolve(label, true)
+	if err != nil {
+		return fmt.Errorf("table %s: %w", t.Name, err)
+	}
+	seal, err := t.labels.Seal(ctx, t.table, r.Entry)
+	if err != nil {
+		return fmt.Errorf("table %s: %w", t.Name, err)
+	}
+	return a.printObject(evidenceRecord(t.labels, r.Entry, seal))
+}
+
+func evidenceRecord(m *savepoint.Map, e savepoint.Entry, seal *savepoint.Seal) output.Record {
+	ev := seal.Evidence
+	partitions := make([]output.Record, len(ev.Partitions))
+	for i, p := range ev.Partitions {
+		partitions[i] = partitionRecord(p)
+	}
+	lines := make([]output.Record, len(ev.Lines))
+	for i, l := range ev.Lines {
+		lines[i] = output.Record{
+			{Name: "name", Value: l.Server.Name}, {Name: "server_id", Value: l.Server.ID}, {Name: "resets", Value: l.Generation},
+		}
+	}
+	late := make([]output.Record, len(ev.Late))
+	for i, c := range ev.Late {
+		late[i] = output.Record{
+			{Name: "topic", Value: c.Topic}, {Name: "partition", Value: c.Partition}, {Name: "offset", Value: c.Offset},
+			{Name: "key", Value: c.Key}, {Name: "label", Value: m.Calendar.Name(c.Label)}, {Name: "fate", Value: c.Fate},
+		}
+	}
+	in := m.Progress
+	if e.Kept {
+		in = seal.Progress
+	}
+	var reason any
+	if ev.Reason != "" {
+		reason = ev.Reason
+	}
+	return output.Record{
+		{Name: "label", Value: e.Name},
+		{Name: "version", Value: e.Version},
+		{Name: "state", Value: string(e.State)},
+		{Name: "from", Value: time.UnixMicro(m.Calendar.Start(e.Label))},
+		{Name: "to", Value: time.UnixMicro(m.Calendar.End(e.Label))},
+		{Name: "sealed_at", Value: instant(ev.SealedAt)},
+		{Name: "clock", Value: instant(ev.Clock)},
+		{Name: "forced", Value: ev.Forced},
+		{Name: "attributes", Value: append([]string{}, ev.Attributes...)},
+		{Name: "reason", Value: reason},
+		{Name: "rows", Value: ev.Rows},
+		{Name: "counts", Value: countsRecord(ev.Counts, m.DeadLettersUpTo(in, e.Label))},
+		{Name: "split_pairs", Value: ev.Counts.SplitPairs},
+		{Name: "foreign", Value: []output.Record{}},
+		{Name: "digest", Value: ev.Digest},
+		{Name: "partitions", Value: partitions},
+		{Name: "lines", Value: lines},
+		{Name: "late_changes", Value: late},
+	}
+}
+
+func partitionRecord(p progress.PartitionEvidence) output.Record {
+	// The order of changes and what their times mean are part of the proof.
+	order, eventTime := "position", "statement"
+	if p.NoPositions {
+		order = "arrival"
+	}
+	if p.EventTimeIsCommit {
+		eventTime = "commit"
+	}
+	var watermark any
+	if p.Watermark != snapshotter.NoTime {
+		watermark = time.UnixMicro(p.Watermark)
+	}
+	return output.Record{
+		{Name: "topic", Value: p.Topic}, {Name: "partition", Value: p.Partition}, {Name: "offset", Value: p.Offset},
+		{Name: "watermark", Value: watermark}, {Name: "rule", Value: string(p.Rule)},
+		{Name: "event_time", Value: eventTime}, {Name: "order", Value: order},
+	}
+}
+
+func countsRecord(c progress.Counts, deadLetters int64) output.Record {
+	return output.Record{
+		{Name: "inserts", Value: c.Inserts}, {Name: "updates", Value: c.Updates}, {Name: "deletes", Value: c.Deletes},
+		{Name: "truncates", Value: c.Truncates}, {Name: "superseded", Value: c.Superseded}, {Name: "duplicates", Value: c.Duplicates},
+		{Name: "late", Value: c.Late}, {Name: "drift", Value: c.Drift}, {Name: "tombstones", Value: c.Tombstones},
+		{Name: "filtered", Value: c.Filtered}, {Name: "replaced_times", Value: c.Replaced}, {Name: "new_lines", Value: c.NewLines},
+		{Name: "dead_letter", Value: deadLetters},
+	}
+}

@@ -1,0 +1,103 @@
+package delta
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sort"
+	"sync"
+	"time"
+
+	"github.com/gscd-io/gscd/delta/action"
+	"github.com/gscd-io/gscd/delta/deltalog"
+	"github.com/gscd-io/gscd/delta/objstore"
+)
+
+// snapshotReaders is how many versions EachSnapshot reads at a time at most.
+const snapshotReaders = 8
+
+// EachSnapshot reads versions side by side with one listing of the log, and
+// calls fn with each or with the error of SnapshotAt: in any order, one call at a
+// time. An error of fn ends it.
+func (t *Table) EachSnapshot(ctx context.Context, versions []int64, fn func(version int64, s *Snapshot, err error) error) error {
+	listing, err := deltalog.List(ctx, t.store, 0)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	work := make(chan int64)
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for range min(snapshotReaders, 2*runtime.GOMAXPROCS(0), len(versions)) {
+		wg.Go(func() {
+			for version := range work {
+				s, err := t.loadAt(ctx, listing, version)
+				if errors.Is(err, objstore.ErrNotExist) {
+					s, err = t.SnapshotAt(ctx, version) // cleaned meanwhile: a new listing tells
+				}
+				mu.Lock()
+				if ctx.Err() == nil {
+					if err := fn(version, s, err); err != nil {
+						cancel(err)
+					}
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for _, version := range versions {
+		if ctx.Err() != nil {
+			break
+		}
+		work <- version
+	}
+	close(work)
+	wg.Wait()
+	return context.Cause(ctx)
+}
+
+// VersionAt gives the newest readable version that was committed at or before a
+// time, and when that was (see CommitTime). The error wraps ErrVersionNotFound
+// where every readable version is younger.
+func (t *Table) VersionAt(ctx context.Context, at time.Time) (int64, time.Time, error) {
+	listing, err := deltalog.List(ctx, t.store, 0)
+	if err != nil {
+		return 0, time.Time{}, err
+	}
+	times := make(map[int64]time.Time, len(listing.Commits))
+	for i, when := range commitTimes(listing.Commits) {
+		times[listing.Commits[i].Version] = when
+	}
+	var versions []int64
+	for _, v := range listing.Versions() {
+		if _, ok := times[v]; ok {
+			versions = append(versions, v)
+		}
+	}
+	if len(versions) == 0 {
+		return 0, time.Time{}, fmt.Errorf("open %s: %w", t.store, explain(listing, ErrNotATable))
+	}
+	var fault error
+	n := sort.Search(len(versions), func(i int) bool {
+		v := versions[i]
+		c, err := deltalog.ReadCommit(ctx, t.store, v)
+		if err != nil {
+			fault = err
+			return true
+		}
+		if own := action.ParseInfo(c.Info).InCommitTimestamp; own != nil {
+			times[v] = time.UnixMilli(*own)
+		}
+		return times[v].After(at)
+	})
+	switch {
+	case fault != nil:
+		return 0, time.Time{}, fault
+	case n == 0:
+		return 0, time.Time{}, fmt.Errorf("%w: nothing was committed at or before %s; the oldest readable version is %d, of %s", ErrVersionNotFound,
+			at.UTC().Format(time.RFC3339Nano), versions[0], times[versions[0]].UTC().Format(time.RFC3339Nano))
+	}
+	return versions[n-1], times[versions[n-1]], nil
+}
