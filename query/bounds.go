@@ -1,31 +1,110 @@
 package query
 
 import (
-	"encoding/json"
-	"fmt"
+	"slices"
 
 	"github.com/gscd-io/gscd/delta/action"
+	"github.com/gscd-io/gscd/delta/parquet"
+	"github.com/gscd-io/gscd/delta/schema"
+	"github.com/gscd-io/gscd/delta/stats"
+	"github.com/gscd-io/gscd/query/expr"
 )
 
 // rowsOf gives the physical rows of a file by its statistics; known is false
 // where they don't say.
-func rowsOf(add *action.Add) (rows int64, known bool, err error) {
-	if add.Stats == "" {
-		return 0, false, nil
+func rowsOf(add *action.Add) (rows int64, known bool) {
+	f, err := stats.Parse(add.Stats, noColumns)
+	if err != nil || f.NumRecords < 0 {
+		return 0, false
 	}
-	var stats struct {
-		NumRecords *int64 `json:"numRecords"`
-	}
-	if err := json.Unmarshal([]byte(add.Stats), &stats); err != nil {
-		return 0, false, fmt.Errorf("statistics of file %s: %w", add.Path, err)
-	}
-	if stats.NumRecords == nil {
-		return 0, false, nil
-	}
-	return *stats.NumRecords, true, nil
+	return f.NumRecords, true
 }
 
+var noColumns = new(schema.Schema)
+
+// planFiles leaves out the files that can't have a matching row by partition
+// values and statistics. Statistics that can't be read say nothing.
 func (s *Scan) planFiles() error {
 	s.files = s.snapshot.Files()
+	where := s.options.Where
+	if where == nil {
+		return nil
+	}
+	fields := make([]schema.Field, 0, len(where.Columns()))
+	for _, c := range where.Columns() {
+		fields = append(fields, s.schema.Fields[c])
+	}
+	asked, err := schema.New(fields...)
+	if err != nil {
+		return err
+	}
+	all := s.files
+	s.files = nil
+	for _, add := range all {
+		partitions, err := s.partitionBounds(add)
+		if err != nil {
+			return err
+		}
+		known, err := stats.Parse(add.Stats, asked)
+		if err != nil {
+			known = &stats.FileStatistics{NumRecords: -1}
+		}
+		skip := where.CanSkip(func(column int) expr.Bounds {
+			if b, ok := partitions[column]; ok {
+				return b
+			}
+			b := known.Bounds(s.schema.Fields[column].Name)
+			return boundsOf(b.Min, b.Max, b.NullCount, known.NumRecords)
+		})
+		if !skip {
+			s.files = append(s.files, add)
+		}
+	}
 	return nil
+}
+
+// partitionBounds gives what is known of the partition columns that are needed.
+func (s *Scan) partitionBounds(add *action.Add) (map[int]expr.Bounds, error) {
+	if len(s.partitions) == 0 {
+		return nil, nil
+	}
+	bounds := make(map[int]expr.Bounds, len(s.partitions))
+	for _, c := range s.partitions {
+		v, err := partitionValue(add, s.schema.Fields[c])
+		if err != nil {
+			return nil, err
+		}
+		bounds[c] = expr.Value(v)
+	}
+	return bounds, nil
+}
+
+// boundsOf puts bounds together; nulls and rows are -1 where they are not known.
+func boundsOf(low, high schema.Value, nulls, rows int64) expr.Bounds {
+	return expr.Bounds{Min: low, Max: high, NoNulls: nulls == 0, AllNulls: nulls >= 0 && nulls == rows}
+}
+
+// groupSkipper gives what tells that a row group has no matching row; nil where
+// nothing can be told.
+func (s *Scan) groupSkipper(add *action.Add, file *parquet.File) (func(group int) bool, error) {
+	if s.options.Where == nil || file.NumRowGroups() < 2 {
+		return nil, nil // the file's own statistics have said as much
+	}
+	partitions, err := s.partitionBounds(add)
+	if err != nil {
+		return nil, err
+	}
+	return func(group int) bool {
+		return s.options.Where.CanSkip(func(column int) expr.Bounds {
+			if b, ok := partitions[column]; ok {
+				return b
+			}
+			f := s.schema.Fields[column]
+			if !slices.Contains(s.data, column) {
+				return expr.Bounds{}
+			}
+			b := file.RowGroupBounds(group, parquet.Column{Name: f.Name, Type: f.Type})
+			return boundsOf(b.Min, b.Max, b.NullCount, file.RowGroupRows(group))
+		})
+	}, nil
 }

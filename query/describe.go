@@ -40,7 +40,7 @@ type Description struct {
 }
 
 // Describe sums up a snapshot from the log alone; no file is opened.
-func Describe(snapshot *delta.Snapshot) (Description, error) {
+func Describe(snapshot *delta.Snapshot) Description {
 	m, p := snapshot.Metadata(), snapshot.Protocol()
 	d := Description{
 		Version: snapshot.Version(), ID: m.ID, Name: m.Name, Description: m.Description,
@@ -58,21 +58,16 @@ func Describe(snapshot *delta.Snapshot) (Description, error) {
 			d.DeletionVectors++
 			d.DeletedRows += add.DeletionVector.Cardinality
 		}
-		rows, known, err := rowsOf(add)
-		if err != nil {
-			return d, err
-		}
-		if !known {
+		if rows, known := rowsOf(add); !known {
 			d.Rows = -1
-		}
-		if d.Rows >= 0 {
+		} else if d.Rows >= 0 {
 			d.Rows += rows
 		}
 	}
 	if d.Rows >= 0 {
 		d.Rows -= d.DeletedRows
 	}
-	return d, nil
+	return d
 }
 
 // Record gives the description for printing, with stable names.
@@ -80,7 +75,9 @@ func (d Description) Record() output.Record {
 	columns := make([]output.Record, len(d.Columns))
 	for i, f := range d.Columns {
 		columns[i] = output.Record{
-			{Name: "name", Value: f.Name}, {Name: "type", Value: f.Type.String()}, {Name: "nullable", Value: f.Nullable},
+			{Name: "name", Value: f.Name},
+			{Name: "type", Value: f.Type.String()},
+			{Name: "nullable", Value: f.Nullable},
 			{Name: "partition", Value: slices.Contains(d.PartitionColumns, f.Name)},
 		}
 	}

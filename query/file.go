@@ -14,8 +14,18 @@ import (
 	"github.com/gscd-io/gscd/delta/schema"
 )
 
-// batchRows is how many rows of a file are decoded at once.
+// batchRows is how many rows of a file are decoded at once, fewer where they are long.
 const batchRows = 4096
+
+// rowsAtOnce gives how many rows to decode at once, so that they take some
+// megabytes however long they are.
+func rowsAtOnce(bytes, rows int64) int {
+	const target = 2 << 20 // of the file: several times that in memory
+	if bytes <= 0 || rows <= 0 {
+		return batchRows
+	}
+	return int(min(max(target*rows/bytes, 16), batchRows))
+}
 
 // selection is what a filter took of a batch of one file. It is valid until the
 // call that got it returns.
@@ -54,7 +64,7 @@ func (s *Scan) readFile(ctx context.Context, add *action.Add, emit func(*selecti
 	if err != nil {
 		return asFileError(add, err)
 	}
-	if err := s.checkRows(add, file.NumRows()); err != nil {
+	if err := checkRows(add, file.NumRows()); err != nil {
 		return err
 	}
 	rows := &selection{columns: make([][]schema.Value, len(s.schema.Fields)), kept: make([]int32, 0, batchRows)}
@@ -95,7 +105,21 @@ func (s *Scan) readFile(ctx context.Context, add *action.Add, emit func(*selecti
 		columns[i] = parquet.Column{Name: s.schema.Fields[c].Name, Type: s.schema.Fields[c].Type}
 	}
 	seen := int64(0)
-	for batch, err := range file.Scan(ctx, columns, parquet.ScanOptions{BatchRows: batchRows}) {
+	options := parquet.ScanOptions{BatchRows: rowsAtOnce(add.Size, file.NumRows())}
+	skip, err := s.groupSkipper(add, file)
+	if err != nil {
+		return err
+	}
+	if skip != nil {
+		options.SkipRowGroup = func(group int) bool {
+			if !skip(group) {
+				return false
+			}
+			seen += file.RowGroupRows(group)
+			return true
+		}
+	}
+	for batch, err := range file.Scan(ctx, columns, options) {
 		if err != nil {
 			return asFileError(add, err)
 		}
@@ -146,12 +170,8 @@ func asFileError(add *action.Add, err error) error {
 }
 
 // checkRows compares the rows of a file with its statistics.
-func (s *Scan) checkRows(add *action.Add, rows int64) error {
-	want, known, err := rowsOf(add)
-	if err != nil {
-		return err
-	}
-	if known && want != rows {
+func checkRows(add *action.Add, rows int64) error {
+	if want, known := rowsOf(add); known && want != rows {
 		return fmt.Errorf("%w: %s has %d rows, its statistics say %d", ErrFileMismatch, add.Path, rows, want)
 	}
 	return nil

@@ -70,6 +70,7 @@ type Scan struct {
 	output     []int         // places in the schema of the columns to give
 	data       []int         // those to read from files
 	partitions []int         // those to take from the log
+	texts      []int         // those of output whose cells have texts of any length
 	files      []*action.Add // that may have matching rows
 }
 
@@ -109,6 +110,11 @@ func (s *Scan) planColumns() error {
 			return fmt.Errorf("%w: %q; the table has %q", ErrColumn, name, s.schema.Names())
 		}
 		s.output = append(s.output, i)
+	}
+	for _, i := range s.output {
+		if p := s.schema.Fields[i].Type.Primitive; p == schema.StringType || p == schema.BinaryType {
+			s.texts = append(s.texts, i)
+		}
 	}
 	needed := slices.Clone(s.output)
 	if s.options.Where != nil {
@@ -177,8 +183,10 @@ func (s *Scan) plainBatches(ctx context.Context) iter.Seq2[*Batch, error] {
 						rows.kept = rows.kept[:left]
 					}
 					left -= int64(len(rows.kept))
-					if err := send(s.copyOut(rows)); err != nil {
-						return err
+					for len(rows.kept) > 0 {
+						if err := send(s.copyOut(rows)); err != nil {
+							return err
+						}
 					}
 					if s.options.Limit > 0 && left == 0 {
 						return errEnough
@@ -210,19 +218,30 @@ func (b *Batch) cut(n int) {
 	}
 }
 
-// copyOut makes a batch of selected rows that owns all it holds.
+// batchBytes is how many bytes of texts a batch has before it is cut.
+const batchBytes = 4 << 20
+
+// copyOut takes selected rows off the front as a batch that owns all it holds:
+// all of them, unless their texts are long.
 func (s *Scan) copyOut(rows *selection) *Batch {
-	b := &Batch{Rows: len(rows.kept), Columns: make([][]schema.Value, len(s.output))}
-	cells := make([]schema.Value, b.Rows*len(s.output))
+	n, size := 0, 0
+	for ; n < len(rows.kept) && size < batchBytes; n++ {
+		for _, c := range s.texts {
+			size += len(rows.columns[c][rows.kept[n]].S)
+		}
+	}
+	b := &Batch{Rows: n, Columns: make([][]schema.Value, len(s.output))}
+	cells := make([]schema.Value, n*len(s.output))
 	var texts texts
 	for i, c := range s.output {
-		out := cells[i*b.Rows : (i+1)*b.Rows : (i+1)*b.Rows]
+		out := cells[i*n : (i+1)*n : (i+1)*n]
 		in := rows.columns[c]
-		for r, row := range rows.kept {
+		for r, row := range rows.kept[:n] {
 			out[r] = texts.keepCell(in[row])
 		}
 		b.Columns[i] = out
 	}
+	rows.kept = rows.kept[n:]
 	return b
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -29,7 +30,10 @@ func numbered(city string, first, n int) shopFile {
 	f := shopFile{city: schema.StringValue(city)}
 	for i := first; i < first+n; i++ {
 		f.rows = append(f.rows, []schema.Value{
-			schema.IntValue(int64(i)), {}, schema.StringValue(fmt.Sprintf("name %d", i%10)), {Kind: schema.Dec, I: int64(i) * 100},
+			schema.IntValue(int64(i)),
+			{},
+			schema.StringValue(fmt.Sprintf("name %d", i%10)),
+			{Kind: schema.Dec, I: int64(i) * 100},
 			schema.DoubleValue(float64(i) / 2), schema.IntValue(int64(i) * 1e6), schema.IntValue(int64(i)),
 		})
 	}
@@ -157,8 +161,10 @@ func TestFaults(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, query.ErrFileMissing, "deletion vector of part-00000.parquet"},
-		"vector damaged": {func(t *testing.T, store *mem.Store, vectors string) { flip(t, store, vectors, -9) },
-			query.ErrFileMismatch, "deletion vector of part-00000.parquet"},
+		"vector damaged": {
+			func(t *testing.T, store *mem.Store, vectors string) { flip(t, store, vectors, -9) },
+			query.ErrFileMismatch, "deletion vector of part-00000.parquet",
+		},
 		"file cut off": {func(t *testing.T, store *mem.Store, _ string) {
 			data, err := store.Get(ctx, "part-00001.parquet")
 			if err == nil {
@@ -168,8 +174,10 @@ func TestFaults(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, query.ErrFileMismatch, "part-00001.parquet"},
-		"page damaged": {func(t *testing.T, store *mem.Store, _ string) { flip(t, store, "part-00001.parquet", 30) },
-			query.ErrFileMismatch, "part-00001.parquet"},
+		"page damaged": {
+			func(t *testing.T, store *mem.Store, _ string) { flip(t, store, "part-00001.parquet", 30) },
+			query.ErrFileMismatch, "part-00001.parquet",
+		},
 		"another file": {func(t *testing.T, store *mem.Store, _ string) {
 			f := numbered("Paris", 20, 19)
 			f.rows[0][2] = schema.StringValue("a name that makes up for the row, nearly")
@@ -277,16 +285,16 @@ func TestCancelAndLeave(t *testing.T) {
 // counting counts what is read.
 type counting struct {
 	objstore.Store
-	gets, ranges int
+	gets, ranges atomic.Int64
 }
 
 func (c *counting) Get(ctx context.Context, key string) ([]byte, error) {
-	c.gets++
+	c.gets.Add(1)
 	return c.Store.Get(ctx, key)
 }
 
 func (c *counting) GetRange(ctx context.Context, key string, offset, length int64) ([]byte, error) {
-	c.ranges++
+	c.ranges.Add(1)
 	return c.Store.GetRange(ctx, key, offset, length)
 }
 
@@ -299,7 +307,7 @@ func TestOnlyWhatIsNeededIsRead(t *testing.T) {
 	snapshot := writeShop(t, store, files, nil)
 	for _, tc := range []struct {
 		o    query.Options
-		gets int
+		gets int64
 	}{
 		{query.Options{}, 10},
 		{query.Options{Where: where(t, `id = 250`)}, 1},
@@ -310,15 +318,63 @@ func TestOnlyWhatIsNeededIsRead(t *testing.T) {
 		{query.Options{Where: where(t, `score IS NULL`)}, 0},
 		{query.Options{Limit: 10, Parallelism: 1}, 1},
 	} {
-		store.gets, store.ranges = 0, 0
+		store.gets.Store(0)
+		store.ranges.Store(0)
 		s, err := query.NewScan(store, snapshot, tc.o)
 		if err != nil {
 			t.Fatal(err)
 		}
 		collect(t, s)
-		if store.gets != tc.gets || store.ranges != 0 {
-			t.Errorf("%v limit %d: %d gets and %d ranges, want %d and 0", tc.o.Where, tc.o.Limit, store.gets, store.ranges, tc.gets)
+		if gets, ranges := store.gets.Load(), store.ranges.Load(); gets != tc.gets || ranges != 0 {
+			t.Errorf("%v limit %d: %d gets and %d ranges, want %d and 0", tc.o.Where, tc.o.Limit, gets, ranges, tc.gets)
 		}
+	}
+}
+
+func TestRowGroupsAreSkipped(t *testing.T) {
+	store := mem.New()
+	snapshot := writeShop(t, store, []shopFile{numbered("Berlin", 0, 21)}, nil) // three row groups
+	flip(t, store, "part-00000.parquet", 30)                                    // in the first one
+	for text, readable := range map[string]bool{`id BETWEEN 10 AND 12`: true, `id >= 6`: false} {
+		s, err := query.NewScan(store, snapshot, query.Options{Where: where(t, text), Columns: []string{"id"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows := 0
+		for b, scanErr := range s.Batches(ctx) {
+			if err = scanErr; err == nil {
+				rows += b.Rows
+			}
+		}
+		if (err == nil) != readable || readable && rows != 3 {
+			t.Errorf("%s: %d rows, %v", text, rows, err)
+		}
+	}
+}
+
+func TestLongTextsCutBatches(t *testing.T) {
+	store := mem.New()
+	f := numbered("Berlin", 0, 40)
+	for i := range f.rows {
+		f.rows[i][2] = schema.StringValue(strings.Repeat("x", 1<<20)) // small in the file, not in memory
+	}
+	snapshot := writeShop(t, store, []shopFile{f}, nil)
+	s, err := query.NewScan(store, snapshot, query.Options{Limit: 39})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := 0
+	for b, err := range s.Batches(ctx) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b.Rows > 4 {
+			t.Fatalf("a batch of %d MiB", b.Rows)
+		}
+		rows += b.Rows
+	}
+	if rows != 39 {
+		t.Errorf("%d rows", rows)
 	}
 }
 
@@ -337,13 +393,20 @@ func TestLargeFilesAreReadByRanges(t *testing.T) {
 	if size := snapshot.Files()[0].Size; size <= 1<<20 {
 		t.Fatalf("the file has only %d bytes", size)
 	}
-	store.gets, store.ranges = 0, 0
+	store.gets.Store(0)
+	store.ranges.Store(0)
 	s, err := query.NewScan(store, snapshot, query.Options{Columns: []string{"id"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := ids(collect(t, s)); len(got) != 30 || store.gets != 0 || store.ranges == 0 {
-		t.Errorf("%d rows, %d gets, %d ranges", len(got), store.gets, store.ranges)
+	if got := ids(collect(t, s)); len(got) != 30 || store.gets.Load() != 0 || store.ranges.Load() == 0 {
+		t.Errorf("%d rows, %d gets, %d ranges", len(got), store.gets.Load(), store.ranges.Load())
+	}
+	if s, err = query.NewScan(store, snapshot, query.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := collect(t, s); !slices.EqualFunc(got, f.live(), slices.Equal) {
+		t.Errorf("%d rows differ", len(got))
 	}
 	if err := store.Delete(ctx, "part-00000.parquet"); err != nil {
 		t.Fatal(err)

@@ -79,12 +79,15 @@ func (t treeCmp) text() string {
 	}
 	return name(t.column) + " " + t.op + " " + t.literal
 }
+
 func (t treeIn) text() string {
 	return name(t.column) + notWord(t.not) + " IN (" + strings.Join(t.literals, ",") + ")"
 }
+
 func (t treeBetween) text() string {
 	return name(t.column) + notWord(t.not) + " BETWEEN " + t.lo + " AND " + t.hi
 }
+
 func (t treeLike) text() string {
 	return "name" + notWord(t.not) + " LIKE '" + strings.ReplaceAll(t.pattern, "'", "''") + "'"
 }
@@ -124,12 +127,14 @@ func (t treeAnd) eval(r []cell) truth { return andOf(t.x.eval(r), t.y.eval(r)) }
 func (t treeOr) eval(r []cell) truth {
 	return notOf(andOf(notOf(t.x.eval(r)), notOf(t.y.eval(r))))
 }
+
 func (t treeCmp) eval(r []cell) truth {
 	if t.flipped {
 		return compareCells(t.value, t.op, r[t.column])
 	}
 	return compareCells(r[t.column], t.op, t.value)
 }
+
 func (t treeIn) eval(r []cell) truth {
 	out := no
 	for _, v := range t.values {
@@ -140,6 +145,7 @@ func (t treeIn) eval(r []cell) truth {
 	}
 	return out
 }
+
 func (t treeBetween) eval(r []cell) truth {
 	out := andOf(compareCells(r[t.column], ">=", t.low), compareCells(r[t.column], "<=", t.top))
 	if t.not {
@@ -147,6 +153,7 @@ func (t treeBetween) eval(r []cell) truth {
 	}
 	return out
 }
+
 func (t treeLike) eval(r []cell) truth {
 	if r[2] == nil {
 		return unknown

@@ -1,8 +1,6 @@
 package expr
 
 import (
-	"fmt"
-
 	"github.com/gscd-io/gscd/delta/schema"
 )
 
@@ -56,21 +54,22 @@ func ParseOrderBy(text string, s *schema.Schema) ([]Order, error) {
 	return orders, err
 }
 
-// ParseColumns reads "A, B" as places in the schema, in the order given; names
-// as in Parse. A column named twice is an error. The error is a *SyntaxError.
-func ParseColumns(text string, s *schema.Schema) ([]int, error) {
+// ParseColumns reads "A, B" as columns of the schema, in the order given, and
+// gives their names as the schema spells them. A column named twice is an error.
+// The error is a *SyntaxError.
+func ParseColumns(text string, s *schema.Schema) ([]string, error) {
 	p, err := newListParser(text, s)
 	if err != nil {
 		return nil, err
 	}
-	var columns []int
+	var columns []string
 	seen := map[int]bool{}
 	err = p.list(func(column operand) error {
 		if seen[column.column] {
 			return p.fault(column.at, "column %s is named twice", s.Fields[column.column].Name)
 		}
 		seen[column.column] = true
-		columns = append(columns, column.column)
+		columns = append(columns, s.Fields[column.column].Name)
 		return nil
 	})
 	return columns, err
@@ -103,7 +102,7 @@ func (p *parser) list(each func(column operand) error) error {
 			return nil
 		}
 		if !t.is(",") {
-			return p.fault(t, "a comma or the end is expected, not %s", fmt.Sprint(t.describe()))
+			return p.fault(t, "a comma or the end is expected, not %s", t.describe())
 		}
 	}
 }

@@ -134,12 +134,12 @@ func (p *parser) joined(word string, part func() (parsed, error), join func([]no
 }
 
 func (p *parser) not() (parsed, error) {
-	negative, any := false, false
+	negative, found := false, false
 	for p.accept("NOT") {
-		negative, any = !negative, true
+		negative, found = !negative, true
 	}
 	x, err := p.test()
-	if err != nil || !any {
+	if err != nil || !found {
 		return x, err
 	}
 	n, err := p.asNode(x)

@@ -226,8 +226,8 @@ func TestParseOrderBy(t *testing.T) {
 			t.Errorf("%s: %v, want %s", text, err, want)
 		}
 	}
-	columns, err := ParseColumns(`name,id`, shop)
-	if err != nil || len(columns) != 2 || columns[0] != 2 || columns[1] != 0 {
+	columns, err := ParseColumns(`NAME,id`, shop)
+	if err != nil || len(columns) != 2 || columns[0] != "name" || columns[1] != "id" {
 		t.Errorf("%v, %v", columns, err)
 	}
 	if _, err := ParseColumns(`id, ID`, shop); err == nil || !strings.Contains(err.Error(), "named twice") {
@@ -240,8 +240,14 @@ func TestParseOrderBy(t *testing.T) {
 		a, b schema.Value
 		want int
 	}{
-		{asc, null, one, -1}, {asc, one, null, 1}, {asc, null, null, 0}, {asc, one, two, -1},
-		{desc, null, one, 1}, {desc, one, null, -1}, {desc, one, two, 1}, {desc, one, one, 0},
+		{asc, null, one, -1},
+		{asc, one, null, 1},
+		{asc, null, null, 0},
+		{asc, one, two, -1},
+		{desc, null, one, 1},
+		{desc, one, null, -1},
+		{desc, one, two, 1},
+		{desc, one, one, 0},
 	} {
 		if got := tc.o.Compare(tc.a, tc.b); got != tc.want {
 			t.Errorf("%+v %v %v: %d, want %d", tc.o, tc.a, tc.b, got, tc.want)

@@ -141,10 +141,10 @@ func (a all) mayBeTrue(bounds func(int) Bounds) bool {
 
 func (a all) negate() node { return some(negateEach(a)) }
 
-func (s some) keep(e *Evaluator, columns [][]schema.Value, sel []int32) []int32 {
+func (o some) keep(e *Evaluator, columns [][]schema.Value, sel []int32) []int32 {
 	rest := e.copyOf(sel) // rows that no part has taken yet
 	taken := e.copyOf(nil)
-	for _, n := range s {
+	for _, n := range o {
 		if len(rest) == 0 {
 			break
 		}
@@ -173,8 +173,8 @@ func subtract(rows, hits []int32) []int32 {
 	return kept
 }
 
-func (s some) mayBeTrue(bounds func(int) Bounds) bool {
-	for _, n := range s {
+func (o some) mayBeTrue(bounds func(int) Bounds) bool {
+	for _, n := range o {
 		if n.mayBeTrue(bounds) {
 			return true
 		}
@@ -182,7 +182,7 @@ func (s some) mayBeTrue(bounds func(int) Bounds) bool {
 	return false
 }
 
-func (s some) negate() node { return all(negateEach(s)) }
+func (o some) negate() node { return all(negateEach(o)) }
 
 func negateEach(nodes []node) []node {
 	out := make([]node, len(nodes))

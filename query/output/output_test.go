@@ -38,8 +38,8 @@ func decimal(t *testing.T, text string) schema.Value {
 	return v
 }
 
-// print writes rows in a format to a string, as to no terminal.
-func print(t *testing.T, format string, columns []schema.Field, rows ...[]schema.Value) string {
+// printed writes rows in a format to a string, as to no terminal.
+func printed(t *testing.T, format string, columns []schema.Field, rows ...[]schema.Value) string {
 	t.Helper()
 	var buf bytes.Buffer
 	w, err := NewWriter(format, &buf, columns)
@@ -73,8 +73,10 @@ func TestCells(t *testing.T) {
 		{"long min", of(schema.Long), schema.IntValue(math.MinInt64), `-9223372036854775808`, `-9223372036854775808`},
 		{"decimal", schema.Decimal(12, 2), schema.Value{Kind: schema.Dec, I: -10}, `-0.10`, `-0.10`},
 		{"decimal 20,0", schema.Decimal(20, 0), decimal(t, "18446744073709551615"), `18446744073709551615`, `18446744073709551615`},
-		{"decimal 38,18", schema.Decimal(38, 18), decimal(t, "-99999999999999999999999999999999999999"),
-			`-99999999999999999999.999999999999999999`, `-99999999999999999999.999999999999999999`},
+		{
+			"decimal 38,18", schema.Decimal(38, 18), decimal(t, "-99999999999999999999999999999999999999"),
+			`-99999999999999999999.999999999999999999`, `-99999999999999999999.999999999999999999`,
+		},
 		{"decimal keeps zeros", schema.Decimal(5, 3), schema.Value{Kind: schema.Dec, I: 1000}, `1.000`, `1.000`},
 		{"double", of(schema.DoubleType), schema.DoubleValue(0.1), `0.1`, `0.1`},
 		{"float", of(schema.FloatType), schema.FloatValue(0.1), `0.1`, `0.1`},
@@ -97,6 +99,7 @@ func TestCells(t *testing.T) {
 		{"not UTF-8", of(schema.StringType), schema.StringValue("a\xffb"), `"a\ufffdb"`, "a\xffb"},
 		{"empty", of(schema.StringType), schema.StringValue(""), `""`, ``},
 		{"binary", of(schema.BinaryType), schema.BinaryValue("\x00\xff\x10"), `"AP8Q"`, `0x00ff10`},
+		{"array", schema.Type{Primitive: schema.Array, Nested: &schema.Nested{Element: of(schema.Long)}}, schema.StringValue(`[1,null]`), `[1,null]`, `[1,null]`},
 		{"empty binary", of(schema.BinaryType), schema.BinaryValue(""), `""`, `0x`},
 	} {
 		if got := string(AppendJSON(nil, tc.t, tc.v)); got != tc.json {
@@ -146,16 +149,16 @@ c",
 └──────┴───────────┴──────┘
 `,
 	} {
-		if got := print(t, format, columns, rows...); got != want {
+		if got := printed(t, format, columns, rows...); got != want {
 			t.Errorf("%s:\n%s\nwant:\n%s", format, got, want)
 		}
 	}
 	for format, want := range map[string]string{JSON: "[]\n", JSONL: "", CSV: "id,\"na,me\",raw\n"} {
-		if got := print(t, format, columns); got != want {
+		if got := printed(t, format, columns); got != want {
 			t.Errorf("%s without rows: %q, want %q", format, got, want)
 		}
 	}
-	if got := print(t, Table, columns); strings.Count(got, "\n") != 4 || !strings.Contains(got, "na,me") {
+	if got := printed(t, Table, columns); strings.Count(got, "\n") != 4 || !strings.Contains(got, "na,me") {
 		t.Errorf("table without rows:\n%s", got)
 	}
 }
@@ -206,12 +209,12 @@ func TestJSONRoundTrip(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		rows := rapid.SliceOfN(rapid.Custom(genRow), 0, 5).Draw(rt, "rows")
 		var fromArray, fromLines []map[string]any
-		decode := json.NewDecoder(strings.NewReader(print(t, JSON, allTypes, rows...)))
+		decode := json.NewDecoder(strings.NewReader(printed(t, JSON, allTypes, rows...)))
 		decode.UseNumber()
 		if err := decode.Decode(&fromArray); err != nil {
 			rt.Fatal(err)
 		}
-		lines := print(t, JSONL, allTypes, rows...)
+		lines := printed(t, JSONL, allTypes, rows...)
 		if strings.Count(lines, "\n") != len(rows) {
 			rt.Fatalf("%d rows gave %d lines", len(rows), strings.Count(lines, "\n"))
 		}
@@ -321,7 +324,7 @@ func TestTimesRoundTrip(t *testing.T) {
 func TestCSVRoundTrip(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		rows := rapid.SliceOfN(rapid.Custom(genRow), 0, 5).Draw(rt, "rows")
-		got, err := csv.NewReader(strings.NewReader(print(t, CSV, allTypes, rows...))).ReadAll()
+		got, err := csv.NewReader(strings.NewReader(printed(t, CSV, allTypes, rows...))).ReadAll()
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -406,7 +409,7 @@ func TestWidePagesElsewhereKeepEveryCell(t *testing.T) {
 		rows = append(rows, []schema.Value{schema.StringValue("short")})
 	}
 	long := strings.Repeat("x", 500)
-	got := print(t, Table, columns, append(rows, []schema.Value{schema.StringValue(long)})...)
+	got := printed(t, Table, columns, append(rows, []schema.Value{schema.StringValue(long)})...)
 	if !strings.Contains(got, long) {
 		t.Error("a long cell of a later page was cut")
 	}
@@ -415,12 +418,26 @@ func TestWidePagesElsewhereKeepEveryCell(t *testing.T) {
 func TestRecords(t *testing.T) {
 	at := time.Date(2022, 7, 17, 8, 10, 0, 5000, time.FixedZone("", 8*3600))
 	records := []Record{
-		{{"label", "2022-07-16"}, {"version", int64(12)}, {"sealed_at", at}, {"attributes", []string{"no load", "by clock"}},
-			{"partitions", []Record{{{"topic", "t"}, {"lag", 0}}}}, {"share", 0.25}, {"drift", nil},
-			{"cell", Cell{schema.Decimal(5, 2), schema.Value{Kind: schema.Dec, I: 100}}}},
-		{{"label", "2022-07-17"}, {"version", int64(13)}, {"sealed_at", time.Time{}}, {"attributes", []string{}},
-			{"partitions", []Record(nil)}, {"share", math.NaN()}, {"drift", 90 * time.Second},
-			{"cell", Cell{schema.Of(schema.Long), schema.Value{}}}},
+		{
+			{"label", "2022-07-16"},
+			{"version", int64(12)},
+			{"sealed_at", at},
+			{"attributes", []string{"no load", "by clock"}},
+			{"partitions", []Record{{{"topic", "t"}, {"lag", 0}}}},
+			{"share", 0.25},
+			{"drift", nil},
+			{"cell", Cell{schema.Decimal(5, 2), schema.Value{Kind: schema.Dec, I: 100}}},
+		},
+		{
+			{"label", "2022-07-17"},
+			{"version", int64(13)},
+			{"sealed_at", time.Time{}},
+			{"attributes", []string{}},
+			{"partitions", []Record(nil)},
+			{"share", math.NaN()},
+			{"drift", 90 * time.Second},
+			{"cell", Cell{schema.Of(schema.Long), schema.Value{}}},
+		},
 	}
 	for format, want := range map[string]string{
 		JSONL: `{"label":"2022-07-16","version":12,"sealed_at":"2022-07-17T00:10:00.000005Z","attributes":["no load","by clock"],"partitions":[{"topic":"t","lag":0}],"share":0.25,"drift":null,"cell":1.00}
