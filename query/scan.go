@@ -20,7 +20,7 @@ import (
 // reads them all.
 type Options struct {
 	// Where takes the rows for which it is true; nil takes all. It must be made
-	// for the schema of the snapshot.
+	// for the schema of the snapshot, or fit it.
 	Where *expr.Predicate
 	// Columns are the names of the columns to give, in that order, upper and
 	// lower case being one; nil gives all in schema order.
@@ -116,11 +116,17 @@ func (s *Scan) planColumns() error {
 			s.texts = append(s.texts, i)
 		}
 	}
+	if w := s.options.Where; w != nil && !w.Fits(s.schema) {
+		return fmt.Errorf("%w: the filter was made for another schema than that of version %d", ErrColumn, s.snapshot.Version())
+	}
 	needed := slices.Clone(s.output)
 	if s.options.Where != nil {
 		needed = append(needed, s.options.Where.Columns()...)
 	}
 	for _, by := range s.options.OrderBy {
+		if by.Column < 0 || by.Column >= len(s.schema.Fields) {
+			return fmt.Errorf("%w: the order names column %d of %d", ErrColumn, by.Column, len(s.schema.Fields))
+		}
 		needed = append(needed, by.Column)
 	}
 	slices.Sort(needed)

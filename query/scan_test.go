@@ -138,6 +138,22 @@ func TestColumnErrors(t *testing.T) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
+	other, err := schema.New(schema.Field{Name: "ID", Type: schema.Of(schema.Long)}, shop.Fields[2])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, fits := range map[string]bool{`name = 'a'`: false, `id = 1`: false, `TRUE`: true} {
+		p, err := expr.Parse(text, other)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := query.NewScan(store, snapshot, query.Options{Where: p}); (err == nil) != fits || !fits && !errors.Is(err, query.ErrColumn) {
+			t.Errorf("%s of another schema: %v", text, err)
+		}
+	}
+	if _, err := query.NewScan(store, snapshot, query.Options{OrderBy: []expr.Order{{Column: 7}}}); !errors.Is(err, query.ErrColumn) {
+		t.Errorf("order by column 7: %v", err)
+	}
 	s, err := query.NewScan(store, snapshot, query.Options{Columns: []string{}})
 	if err != nil || len(s.Columns()) != 0 {
 		t.Errorf("no column: %v", err)

@@ -23,6 +23,18 @@ func (p *Predicate) String() string { return p.root.write(p.schema) }
 // at, rising, each once. The slice must not be changed.
 func (p *Predicate) Columns() []int { return p.columns }
 
+// Fits reports whether the columns that the filter looks at are the same ones,
+// in name, type and place, in another schema, so that it may be used there.
+func (p *Predicate) Fits(s *schema.Schema) bool {
+	for _, c := range p.columns {
+		if c >= len(s.Fields) || s.Fields[c].Name != p.schema.Fields[c].Name ||
+			s.Fields[c].Type.String() != p.schema.Fields[c].Type.String() {
+			return false
+		}
+	}
+	return true
+}
+
 // CanSkip reports whether no row of a file can match, from what is known of its
 // columns (asked by place in the schema). It judges by bounds alone: false says nothing.
 func (p *Predicate) CanSkip(bounds func(column int) Bounds) bool {
