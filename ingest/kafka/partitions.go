@@ -153,7 +153,9 @@ func loadMetadata(ctx context.Context, cl *kgo.Client, topics []string) (metadat
 	return m, errors.Join(errs...)
 }
 
-// listOffsets asks the leaders for one offset of every partition. All must answer.
+// listOffsets asks the leaders for one offset of every partition: of a place in
+// the log, or (place ≥ 0) of the first record of a time in milliseconds, where
+// partitions without one are left out. All must answer.
 func listOffsets(ctx context.Context, cl *kgo.Client, m metadata, place int64, isolation int8) (map[change.PartitionID]int64, error) {
 	req := kmsg.NewPtrListOffsetsRequest()
 	req.IsolationLevel = isolation
@@ -169,6 +171,7 @@ func listOffsets(ctx context.Context, cl *kgo.Client, m metadata, place int64, i
 		t.Partitions = append(t.Partitions, p)
 	}
 	out := make(map[change.PartitionID]int64, len(m.partitions))
+	answered := 0
 	var errs []error
 	for _, shard := range cl.RequestSharded(ctx, req) {
 		if shard.Err != nil {
@@ -180,13 +183,15 @@ func listOffsets(ctx context.Context, cl *kgo.Client, m metadata, place int64, i
 				id := change.PartitionID{Topic: t.Topic, Partition: p.Partition}
 				if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
 					errs = append(errs, fmt.Errorf("topic %s partition %d: ask for offsets: %w", id.Topic, id.Partition, err))
-				} else if p.Offset >= 0 {
+				} else if answered++; p.Offset >= 0 {
 					out[id] = p.Offset
+				} else if place < 0 {
+					errs = append(errs, fmt.Errorf("topic %s partition %d: ask for offsets: none was answered", id.Topic, id.Partition))
 				}
 			}
 		}
 	}
-	if errs == nil && len(out) != len(m.partitions) {
+	if errs == nil && answered != len(m.partitions) {
 		errs = append(errs, errors.New("ask for offsets: not every partition was answered"))
 	}
 	return out, errors.Join(errs...)
