@@ -13,10 +13,11 @@ type End struct {
 type Rule string
 
 // The two rules: its watermark is past the label and the wait, or it was read
-// to the end at a late enough clock reading.
+// to the end at a late enough clock reading. ByHand is neither: a person said so.
 const (
 	ByWatermark Rule = "watermark"
 	ByClock     Rule = "clock"
+	ByHand      Rule = "hand"
 )
 
 // Decision is the answer to "may the open label be sealed?".

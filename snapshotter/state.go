@@ -57,6 +57,9 @@ type Partition struct {
 	// the lines of a failover: the same transaction comes from either server.
 	LastGTID string  `json:"last_gtid,omitempty"`
 	GTIDs    GTIDSet `json:"gtids,omitempty"`
+	// Heartbeat tells that its records only show that the source lives: they
+	// have no label and don't count.
+	Heartbeat bool `json:"heartbeat,omitempty"`
 }
 
 // ID names the partition in Kafka.
@@ -135,17 +138,15 @@ const topicStride = 1 << 16
 // AddPartition registers a partition that starts at an offset. The numbers of
 // the first topic's partitions are Kafka's own.
 func (s *State) AddPartition(id change.PartitionID, start int64) *Partition {
-	topics := []string{}
+	base := int32(0)
 	for _, p := range s.Partitions {
-		if !slices.Contains(topics, p.Topic) {
-			topics = append(topics, p.Topic)
+		if p.Topic == id.Topic {
+			base = p.Number - p.Kafka
+			break
 		}
+		base = max(base, p.Number-p.Kafka+topicStride)
 	}
-	i := slices.Index(topics, id.Topic)
-	if i < 0 {
-		i = len(topics)
-	}
-	p := &Partition{Number: int32(i)*topicStride + id.Partition, Topic: id.Topic, Kafka: id.Partition, Start: start, Next: start, Watermark: NoTime}
+	p := &Partition{Number: base + id.Partition, Topic: id.Topic, Kafka: id.Partition, Start: start, Next: start, Watermark: NoTime}
 	s.Partitions = append(s.Partitions, p)
 	return p
 }
