@@ -120,6 +120,11 @@ func (e *Encoder) Encode(rows [][]schema.Value) ([]byte, FileStats, error) {
 	for _, w := range e.columns {
 		w.startFile()
 	}
+	defer func() { // lets go of the rows' strings
+		for _, w := range e.columns {
+			w.startFile()
+		}
+	}()
 	f := newFileWriter(e.elements, e.opts.KeyValue)
 	groupRows := e.groupRows(rows)
 	for from := 0; from < len(rows); from += groupRows {
@@ -137,7 +142,6 @@ func (e *Encoder) Encode(rows [][]schema.Value) ([]byte, FileStats, error) {
 	st := FileStats{NumRows: int64(len(rows)), Columns: make([]ColumnStats, len(e.columns))}
 	for c, w := range e.columns {
 		st.Columns[c] = w.stats()
-		w.dict.reset() // lets go of the rows' strings
 	}
 	return f.finish(), st, nil
 }
@@ -148,7 +152,6 @@ func (w *columnWriter) stats() ColumnStats {
 		low.S, high.S = strings.Clone(low.S), strings.Clone(high.S)
 		s.Min, s.Max = low, high
 	}
-	w.fileBounds = bounds{}
 	return s
 }
 
