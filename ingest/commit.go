@@ -268,6 +268,7 @@ func (l *Lane) commit(tx *delta.Transaction, operation string) error {
 // publish tells lag tools how far the table is; that they don't hear it is no fault of the table.
 func (l *Lane) publish() {
 	if src, ok := l.source.(offsetPublisher); ok {
+		l.queue.land()
 		if err := src.PublishOffsets(l.ctx, l.committed); err != nil {
 			l.o.Log.Warn("group offsets were not published", l.fields("err", err.Error())...)
 		}

@@ -216,7 +216,7 @@ func (l *Lane) addLate(list []progress.LateChange) {
 
 // resume starts reading at the offsets of the progress.
 func (l *Lane) resume() error {
-	states, _, err := l.source.Partitions(l.ctx)
+	states, err := l.queue.partitions(l.ctx)
 	if err != nil {
 		return fmt.Errorf("table %s: ask for partitions: %w", l.o.Name, err)
 	}
@@ -284,7 +284,7 @@ func (l *Lane) checkTopicIDs() error {
 }
 
 func (l *Lane) checkPartitionsExist() error {
-	states, _, err := l.source.Partitions(l.ctx)
+	states, err := l.queue.partitions(l.ctx)
 	if err != nil {
 		return fmt.Errorf("table %s: ask for partitions: %w", l.o.Name, err)
 	}
@@ -311,7 +311,7 @@ func (l *Lane) findFirstLabel() (ready bool, err error) {
 			return false, err
 		}
 		if block == nil {
-			states, _, err := l.source.Partitions(l.ctx)
+			states, err := l.queue.partitions(l.ctx)
 			if err != nil {
 				return false, fmt.Errorf("table %s: ask for partitions: %w", l.o.Name, err)
 			}

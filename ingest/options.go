@@ -29,6 +29,8 @@ const (
 	Keep       = "keep"
 	Continue   = "continue"
 	DeleteIt   = "delete"
+	Refuse     = "refuse"
+	Allow      = "allow"
 )
 
 // Options says how a table is ingested. The zero value of a field takes its
@@ -61,8 +63,14 @@ type Options struct {
 	Reload        string // Replace | Merge
 	Tombstones    string // Ignore | DeleteIt
 	OnLostOffsets string // Fail | Continue
-	// SealProof is none, or any: at least one watermark at or past the label's end.
-	SealProof string
+	Compacted     string // Refuse | Allow, of topics that Kafka compacts
+	// SealProof is none, or any: at least one watermark at or past the label's
+	// end, or heartbeat: the same, where the partitions of HeartbeatTopic (one
+	// of the source's topics) take part.
+	SealProof      string
+	HeartbeatTopic string
+	// Start is where a table that does not exist yet begins to read.
+	Start Start
 
 	// MaxDeleteFraction is the part of the rows (0..1, default 0.2) that a
 	// repeated load may take away.
@@ -119,6 +127,7 @@ func (o *Options) setDefaults() {
 	str(&o.Reload, Replace)
 	str(&o.Tombstones, Ignore)
 	str(&o.OnLostOffsets, Fail)
+	str(&o.Compacted, Refuse)
 	str(&o.SealProof, "none")
 	str(&o.Format, "debezium-json")
 	dur := func(d *time.Duration, def time.Duration) {
@@ -174,6 +183,9 @@ func (o *Options) Validate() error {
 	}
 	if o.DriftWait <= o.MaxClockSkew {
 		faults = append(faults, fmt.Errorf("drift.wait %s must be larger than max_clock_skew %s", o.DriftWait, o.MaxClockSkew))
+	}
+	if (o.SealProof == "heartbeat") != (o.HeartbeatTopic != "") {
+		faults = append(faults, errors.New("seal.proof heartbeat and its topic go together"))
 	}
 	return errors.Join(faults...)
 }

@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"github.com/gscd-io/gscd/ingest/change"
@@ -17,11 +18,19 @@ type queue struct {
 	order   []change.PartitionID // partitions with pending chunks, next first
 	chunks  int
 	dry     bool // the last poll brought nothing
+	flying  chan polled
+	landed  error // of a poll made ahead, for the next call of next
 	paused  map[change.PartitionID]bool
 
 	work    chan *chunk
 	workers sync.WaitGroup
 	failed  error
+}
+
+// polled is what a poll made ahead has brought.
+type polled struct {
+	blocks []change.Block
+	err    error
 }
 
 // chunk is a stretch of one partition, decoded when ready is closed. It owns
@@ -38,7 +47,7 @@ type chunk struct {
 
 const (
 	chunkRecords = 512
-	lowWater     = 4 // chunks below which the next poll is made ahead
+	lowWater     = 12 // chunks below which the next poll is made ahead
 )
 
 func newQueue(source Source, o *Options) *queue {
@@ -70,6 +79,9 @@ func (c *chunk) decode(d decode.Decoder) {
 }
 
 func (q *queue) close() {
+	if q.flying != nil {
+		<-q.flying
+	}
 	close(q.work)
 	q.workers.Wait()
 }
@@ -83,6 +95,8 @@ func (q *queue) reset(ctx context.Context, offsets map[change.PartitionID]int64)
 	if q.failed != nil {
 		return q.failed
 	}
+	_ = q.settle() // what it brings is dropped, an error of it too
+	q.landed = nil
 	q.drop()
 	for id := range q.paused {
 		q.source.Resume(id)
@@ -95,28 +109,33 @@ func (q *queue) reset(ctx context.Context, offsets map[change.PartitionID]int64)
 func (q *queue) pause(id change.PartitionID) {
 	if !q.paused[id] {
 		q.paused[id] = true
+		q.land()
 		q.source.Pause(id)
 	}
 }
 
+// land waits for the poll that was made ahead, so that the source is the
+// caller's alone; an error of it comes out of the next call of next.
+func (q *queue) land() { q.landed = errors.Join(q.landed, q.settle()) }
+
 // next gives the oldest pending chunk of a partition that may be taken from,
 // decoded; nil where a poll brought none. The chunk stays pending until it is done.
 func (q *queue) next(ctx context.Context, takeable func(change.PartitionID) bool) (change.PartitionID, *chunk, error) {
-	if q.failed != nil {
-		return change.PartitionID{}, nil, q.failed
+	if err := errors.Join(q.failed, q.landed); err != nil {
+		q.landed = nil
+		return change.PartitionID{}, nil, err
 	}
 	for id := range q.paused {
 		if takeable(id) {
 			delete(q.paused, id)
+			q.land()
 			q.source.Resume(id)
 			q.dry = false
 		}
 	}
-	for polled := false; ; polled = true {
-		if q.chunks < lowWater && !q.dry && !polled {
-			if err := q.poll(ctx); err != nil {
-				return change.PartitionID{}, nil, err
-			}
+	for tries := 0; ; tries++ {
+		if err := q.ahead(ctx); err != nil {
+			return change.PartitionID{}, nil, err
 		}
 		for i := 0; i < len(q.order); i++ {
 			id := q.order[i]
@@ -145,26 +164,64 @@ func (q *queue) next(ctx context.Context, takeable func(change.PartitionID) bool
 			c.at = min(c.at, len(c.records))
 			return id, c, nil
 		}
-		if polled {
+		if tries > 0 {
 			return change.PartitionID{}, nil, nil
 		}
-		q.dry = false
-		if q.chunks >= lowWater {
-			// All that is pending belongs to partitions that may not be taken from.
-			if err := q.poll(ctx); err != nil {
-				return change.PartitionID{}, nil, err
-			}
+		if err := q.poll(ctx); err != nil {
+			return change.PartitionID{}, nil, err
 		}
 	}
 }
 
-func (q *queue) poll(ctx context.Context) error {
-	blocks, err := q.source.Poll(ctx, q.o.PollRecords)
-	if err != nil {
-		return err
+// ahead starts the next poll of a busy source while there is still something
+// to take, and takes in one that has ended.
+func (q *queue) ahead(ctx context.Context) error {
+	if q.flying != nil {
+		select {
+		case p := <-q.flying:
+			q.flying = nil
+			return q.take(p)
+		default:
+			return nil
+		}
 	}
-	q.dry = len(blocks) == 0
-	for _, b := range blocks {
+	if q.dry || q.chunks >= lowWater || q.chunks == 0 {
+		return nil
+	}
+	flying := make(chan polled, 1)
+	q.flying = flying
+	go func() {
+		blocks, err := q.source.Poll(ctx, q.o.PollRecords)
+		flying <- polled{blocks, err}
+	}()
+	return nil
+}
+
+// settle waits for the poll that was made ahead, if any, and takes it in.
+func (q *queue) settle() error {
+	if q.flying == nil {
+		return nil
+	}
+	p := <-q.flying
+	q.flying = nil
+	return q.take(p)
+}
+
+// poll brings more, from the poll that was made ahead or from a new one.
+func (q *queue) poll(ctx context.Context) error {
+	if q.flying != nil {
+		return q.settle()
+	}
+	blocks, err := q.source.Poll(ctx, q.o.PollRecords)
+	return q.take(polled{blocks, err})
+}
+
+func (q *queue) take(p polled) error {
+	if p.err != nil {
+		return p.err
+	}
+	q.dry = len(p.blocks) == 0
+	for _, b := range p.blocks {
 		records := b.Records
 		for first := true; first || len(records) > 0; first = false {
 			n := min(len(records), chunkRecords)
@@ -199,3 +256,10 @@ func (c *chunk) peek() (*change.Record, *change.Change, error) {
 }
 
 func (c *chunk) advance() { c.at++ }
+
+// partitions asks the source what there is, at a moment when no poll is under way.
+func (q *queue) partitions(ctx context.Context) ([]change.PartitionState, error) {
+	q.land()
+	states, _, err := q.source.Partitions(ctx)
+	return states, err
+}

@@ -37,7 +37,7 @@ func (l *Lane) atEnd() (done bool, err error) {
 		return false, nil
 	}
 	l.askedAt = time.Now()
-	states, _, err := l.source.Partitions(l.ctx)
+	states, err := l.queue.partitions(l.ctx)
 	if err != nil {
 		return false, fmt.Errorf("table %s: ask for partitions: %w", l.o.Name, err)
 	}
