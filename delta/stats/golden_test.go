@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/gscd-io/gscd/delta/parquet"
@@ -151,4 +152,65 @@ func sharedDir(t testing.TB) string {
 	}
 	t.Skip("no go.mod above: set GSCD_TESTDATA")
 	return ""
+}
+
+// Where a checkpoint has statistics as text and as columns, both say the same.
+func TestStatisticsAsColumns(t *testing.T) {
+	type row struct {
+		MetaData *struct {
+			SchemaString string `parquet:"schemaString"`
+		} `parquet:"metaData"`
+		Add *struct {
+			Stats  string       `parquet:"stats"`
+			Parsed parquet.JSON `parquet:"stats_parsed"`
+		} `parquet:"add"`
+	}
+	compared := 0
+	err := filepath.WalkDir(filepath.Join(sharedDir(t), "delta-tables"), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".checkpoint.parquet") {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		rows, err := parquet.DecodeStructs[row](data)
+		if err != nil {
+			return nil // not this test's matter
+		}
+		var s *schema.Schema
+		for _, r := range rows {
+			if r.MetaData != nil {
+				if s, err = schema.Parse(r.MetaData.SchemaString); err != nil {
+					return nil
+				}
+			}
+		}
+		for _, r := range rows {
+			if s == nil || r.Add == nil || r.Add.Stats == "" || r.Add.Parsed == "" {
+				continue
+			}
+			text, err1 := stats.Parse(r.Add.Stats, s)
+			columns, err2 := stats.Parse(string(r.Add.Parsed), s)
+			if err1 != nil || err2 != nil {
+				t.Errorf("%s: %v, %v", path, err1, err2)
+				continue
+			}
+			for _, f := range s.Fields {
+				a, b := text.Bounds(f.Name), columns.Bounds(f.Name)
+				exact := f.Type.Primitive != schema.Timestamp && f.Type.Primitive != schema.TimestampNTZ
+				if exact && a != b || text.NumRecords != columns.NumRecords {
+					t.Errorf("%s: column %s: %+v as text, %+v as columns", path, f.Name, a, b)
+				}
+				compared++
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Skipf("no Delta test tables: %v", err)
+	}
+	if compared < 50 {
+		t.Errorf("compared %d columns: too few, is the test data whole?", compared)
+	}
 }
