@@ -1,7 +1,9 @@
 package local_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -11,7 +13,9 @@ import (
 
 	"github.com/gscd-io/gscd/delta/objstore"
 	"github.com/gscd-io/gscd/delta/objstore/local"
+	"github.com/gscd-io/gscd/delta/objstore/mem"
 	"github.com/gscd-io/gscd/delta/objstore/storetest"
+	"pgregory.net/rapid"
 )
 
 func open(t *testing.T, dir string, opts local.Options) *local.Store {
@@ -157,4 +161,60 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	if !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), dir) {
 		t.Errorf("put into an unwritable directory: %v", err)
 	}
+}
+
+// The directory behaves as the store in memory does.
+func TestAgainstMemory(t *testing.T) {
+	keys := rapid.SampledFrom([]string{"a", "b/a", "b/b", "b-c", "b.c/d", "b/c/e", "z0", "z/0"})
+	prefixes := rapid.SampledFrom([]string{"", "b", "b/", "b/c/", "z", "nope/"})
+	rapid.Check(t, func(t *rapid.T) {
+		dir, err := os.MkdirTemp("", "gscd-local-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer os.RemoveAll(dir)
+		s, err := local.New(dir, local.Options{NoSync: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		model, ctx := mem.New(), context.Background()
+		same := func(op, key string, a, b error) {
+			for _, sentinel := range []error{objstore.ErrNotExist, objstore.ErrExist, objstore.ErrKey} {
+				if errors.Is(a, sentinel) != errors.Is(b, sentinel) || (a == nil) != (b == nil) {
+					t.Fatalf("%s %s: %v in the directory, %v in memory", op, key, a, b)
+				}
+			}
+		}
+		for range rapid.IntRange(1, 30).Draw(t, "calls") {
+			key := keys.Draw(t, "key")
+			switch op := rapid.SampledFrom([]string{"put", "put if absent", "delete", "get", "list"}).Draw(t, "op"); op {
+			case "put":
+				data := []byte(rapid.String().Draw(t, "data"))
+				same(op, key, s.Put(ctx, key, data), model.Put(ctx, key, data))
+			case "put if absent":
+				data := []byte(rapid.String().Draw(t, "data"))
+				same(op, key, s.PutIfAbsent(ctx, key, data), model.PutIfAbsent(ctx, key, data))
+			case "delete":
+				same(op, key, s.Delete(ctx, key), model.Delete(ctx, key))
+			case "get":
+				got, err1 := s.Get(ctx, key)
+				want, err2 := model.Get(ctx, key)
+				same(op, key, err1, err2)
+				if string(got) != string(want) {
+					t.Fatalf("get %s = %q, want %q", key, got, want)
+				}
+			case "list":
+				prefix, after := prefixes.Draw(t, "prefix"), rapid.OneOf(keys, rapid.Just("")).Draw(t, "after")
+				list := func(s objstore.Store) (text string) {
+					for o, err := range s.List(ctx, prefix, after) {
+						text += fmt.Sprintf("%s %d %v\n", o.Key, o.Size, err)
+					}
+					return text
+				}
+				if got, want := list(s), list(model); got != want {
+					t.Fatalf("list %q after %q:\n%swant\n%s", prefix, after, got, want)
+				}
+			}
+		}
+	})
 }
