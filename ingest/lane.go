@@ -153,7 +153,7 @@ func (l *Lane) takeBlock() (bool, error) {
 	}
 	p := l.state().Find(id)
 	if !l.batch.dirty && l.batch.records == 0 {
-		l.since = l.o.Now()
+		l.since = time.Now()
 	}
 	for !block.done() {
 		if l.judge.Paused(p) {

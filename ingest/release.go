@@ -3,6 +3,7 @@ package ingest
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/gscd-io/gscd/drift"
 	"github.com/gscd-io/gscd/ingest/change"
@@ -55,7 +56,7 @@ func (l *Lane) release() error {
 	reader := drift.NewReader(l.ctx, l.o.Store, files)
 	defer reader.Close()
 	if l.batch.records == 0 {
-		l.since = l.o.Now()
+		l.since = time.Now()
 	}
 	for {
 		e, file, err := reader.Next()

@@ -33,7 +33,7 @@ func (l *Lane) atEnd() (done bool, err error) {
 	if !l.o.UntilEnd && !sealMayBeDue && len(l.judge.LoadsToEnd()) == 0 && time.Since(l.askedAt) < askAgain {
 		return false, nil
 	}
-	if !l.o.UntilEnd && time.Since(l.askedAt) < time.Second {
+	if !l.o.UntilEnd && time.Since(l.askedAt) < time.Second && !l.allPaused() {
 		return false, nil
 	}
 	l.askedAt = time.Now()
@@ -73,6 +73,17 @@ func (l *Lane) atEnd() (done bool, err error) {
 		l.o.Log.Debug("not sealed", zap.String("table", l.o.Name), zap.String("label", l.o.Calendar.Name(l.state().Open)), zap.String("reason", decision.Reason))
 	}
 	return l.o.UntilEnd, nil
+}
+
+// allPaused reports that no known partition has more to say about the open
+// label: then it can be sealed at once, and a replay runs at full speed.
+func (l *Lane) allPaused() bool {
+	for _, p := range l.state().Partitions {
+		if !l.judge.Paused(p) {
+			return false
+		}
+	}
+	return true
 }
 
 func (l *Lane) proven(ends []snapshotter.End) bool {
