@@ -22,9 +22,11 @@ type queue struct {
 	landed  error // of a poll made ahead, for the next call of next
 	paused  map[change.PartitionID]bool
 
+	// format is what chunks are decoded as: auto until one has decided.
+	format  string
 	work    chan *chunk
 	workers sync.WaitGroup
-	failed  error
+	outage  outage
 }
 
 // polled is what a poll made ahead has brought.
@@ -43,39 +45,51 @@ type chunk struct {
 	next    int64 // offset behind the chunk
 	at      int
 	ready   chan struct{}
+	// format is that of the decoder; when ready, what it has decided ("" for nothing yet).
+	format string
 }
 
 const (
 	chunkRecords = 512
-	lowWater     = 12 // chunks below which the next poll is made ahead
+	lowWater     = 48 // chunks below which the next poll is made ahead
 )
 
 func newQueue(source Source, o *Options) *queue {
 	q := &queue{source: source, o: o, work: make(chan *chunk, 1024), paused: map[change.PartitionID]bool{}}
+	q.outage = outage{log: o.Log, table: o.Name}
 	q.drop()
 	for range o.Decoders {
-		d, err := decode.New(o.Format, o.Decode)
-		if err != nil {
-			q.failed = err
-			break
-		}
 		q.workers.Go(func() {
+			decoders := map[string]decode.Decoder{}
 			for c := range q.work {
-				c.decode(d)
+				c.decode(decoders, &o.Decode)
 			}
 		})
 	}
 	return q
 }
 
-func (c *chunk) decode(d decode.Decoder) {
+func (c *chunk) decode(decoders map[string]decode.Decoder, o *decode.Options) {
 	defer close(c.ready)
+	d := decoders[c.format]
+	if d == nil {
+		var err error
+		if d, err = decode.New(c.format, *o); err != nil {
+			// The lane has made one of this format and these options before.
+			for i := range c.errs {
+				c.errs[i] = err
+			}
+			return
+		}
+		decoders[c.format] = d
+	}
 	arena := &change.Arena{}
 	for i, r := range c.records {
 		if r.Oversize == 0 {
 			c.errs[i] = d.Decode(r, arena, &c.changes[i])
 		}
 	}
+	c.format = d.Format()
 }
 
 func (q *queue) close() {
@@ -92,9 +106,6 @@ func (q *queue) drop() {
 
 // reset drops what was fetched and reads on from the given offsets.
 func (q *queue) reset(ctx context.Context, offsets map[change.PartitionID]int64) error {
-	if q.failed != nil {
-		return q.failed
-	}
 	_ = q.settle() // what it brings is dropped, an error of it too
 	q.landed = nil
 	q.drop()
@@ -102,7 +113,7 @@ func (q *queue) reset(ctx context.Context, offsets map[change.PartitionID]int64)
 		q.source.Resume(id)
 	}
 	clear(q.paused)
-	return q.source.Assign(ctx, offsets)
+	return sourceError(q.source, q.source.Assign(ctx, offsets))
 }
 
 // pause stops fetching from a partition; what is pending stays.
@@ -121,7 +132,7 @@ func (q *queue) land() { q.landed = errors.Join(q.landed, q.settle()) }
 // next gives the oldest pending chunk of a partition that may be taken from,
 // decoded; nil where a poll brought none. The chunk stays pending until it is done.
 func (q *queue) next(ctx context.Context, takeable func(change.PartitionID) bool) (change.PartitionID, *chunk, error) {
-	if err := errors.Join(q.failed, q.landed); err != nil {
+	if err := q.landed; err != nil {
 		q.landed = nil
 		return change.PartitionID{}, nil, err
 	}
@@ -218,14 +229,17 @@ func (q *queue) poll(ctx context.Context) error {
 
 func (q *queue) take(p polled) error {
 	if p.err != nil {
-		return p.err
+		return q.outage.ride(sourceError(q.source, p.err))
 	}
 	q.dry = len(p.blocks) == 0
+	if !q.dry {
+		q.outage.over()
+	}
 	for _, b := range p.blocks {
 		records := b.Records
 		for first := true; first || len(records) > 0; first = false {
 			n := min(len(records), chunkRecords)
-			c := &chunk{id: b.ID, records: records[:n], changes: make([]change.Change, n), errs: make([]error, n), ready: make(chan struct{})}
+			c := &chunk{id: b.ID, records: records[:n], changes: make([]change.Change, n), errs: make([]error, n), ready: make(chan struct{}), format: q.format}
 			records = records[n:]
 			if c.next = b.Next; len(records) > 0 {
 				c.next = records[0].Offset
@@ -261,5 +275,5 @@ func (c *chunk) advance() { c.at++ }
 func (q *queue) partitions(ctx context.Context) ([]change.PartitionState, error) {
 	q.land()
 	states, _, err := q.source.Partitions(ctx)
-	return states, err
+	return states, sourceError(q.source, err)
 }

@@ -19,9 +19,13 @@ type Index struct {
 	seeds  [2]maphash.Seed
 }
 
-// NewIndex makes an empty index.
-func NewIndex() *Index {
-	return &Index{seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
+// NewIndex makes an empty index with room for about so many keys; 0 is fine.
+func NewIndex(keys int64) *Index {
+	x := &Index{seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
+	// A shard is made at its first key: the kind of keys that a table does not
+	// have takes no room.
+	x.ints.room, x.hashes.room = int(keys/256*10/7), int(keys/256*10/7)
+	return x
 }
 
 type intSlot struct {
@@ -124,6 +128,7 @@ type slot[S any] interface {
 type table[S slot[S]] struct {
 	shards [256]shard[S]
 	n      int
+	room   int // slots of a shard at its first key
 }
 
 type shard[S slot[S]] struct {
@@ -161,7 +166,7 @@ func (t *table[S]) get(s S) Ref {
 func (t *table[S]) put(s S) Ref {
 	h := t.shard(s)
 	if (h.n+1)*4 > len(h.slots)*3 {
-		h.grow()
+		h.grow(t.room)
 	}
 	for i := h.start(s); ; {
 		c := &h.slots[i]
@@ -182,9 +187,9 @@ func (t *table[S]) put(s S) Ref {
 	}
 }
 
-func (h *shard[S]) grow() {
+func (h *shard[S]) grow(room int) {
 	old := h.slots
-	h.slots = make([]S, max(minShard, len(old)+len(old)/2))
+	h.slots = make([]S, max(minShard, room, len(old)+len(old)/2))
 	for _, s := range old {
 		if s.at() == 0 {
 			continue

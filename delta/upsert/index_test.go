@@ -15,7 +15,7 @@ func encodedInt(i int64) string {
 // TestIndexEqualsMap plays random puts and deletes on an index and a map.
 func TestIndexEqualsMap(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	x, want := NewIndex(), map[string]Ref{}
+	x, want := NewIndex(100), map[string]Ref{}
 	key := func() string {
 		n := rng.Int64N(5000)
 		if n%2 == 0 {
@@ -78,7 +78,7 @@ func TestRefParts(t *testing.T) {
 
 func BenchmarkIndex(b *testing.B) {
 	const n = 1_000_000
-	x := NewIndex()
+	x := NewIndex(n)
 	for i := range int64(n) {
 		x.putInt(i, makeRef(1, uint32(i), 0))
 	}

@@ -2,6 +2,7 @@ package upsert
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -54,7 +55,7 @@ type Writer struct {
 
 // New makes the writer of a table without files.
 func New(store objstore.Store, o Options) *Writer {
-	return &Writer{store: store, o: o, index: NewIndex(), segments: map[uint32]*segment{}, now: time.Now}
+	return &Writer{store: store, o: o, index: NewIndex(0), segments: map[uint32]*segment{}, now: time.Now}
 }
 
 // Open makes the writer of a version and builds its index from the key columns
@@ -62,12 +63,27 @@ func New(store objstore.Store, o Options) *Writer {
 // which file can't be read.
 func Open(ctx context.Context, store objstore.Store, snap *delta.Snapshot, o Options) (*Writer, error) {
 	w := New(store, o)
+	w.index = NewIndex(rowsAbout(snap))
 	for _, add := range snap.Files() {
 		if err := w.index1(ctx, snap, add); err != nil {
 			return nil, fmt.Errorf("build the key index: %w", err)
 		}
 	}
 	return w, nil
+}
+
+// rowsAbout is the number of rows as far as the log tells, to make room for.
+func rowsAbout(snap *delta.Snapshot) (n int64) {
+	for _, add := range snap.Files() {
+		var st struct {
+			NumRecords int64 `json:"numRecords"`
+		}
+		if json.Unmarshal([]byte(add.Stats), &st) == nil && st.NumRecords > 0 {
+			// What the log says may be wrong: a row has at least some bits in its file.
+			n += min(st.NumRecords, add.Size*64)
+		}
+	}
+	return n
 }
 
 // Index gives the key index. It must not be changed.
