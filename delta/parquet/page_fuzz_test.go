@@ -120,7 +120,10 @@ func appendDelta(dst []byte, values []int64) []byte {
 	for i := 1; i < len(values); {
 		varint(0)
 		dst = append(dst, 64, 64, 64, 64)
-		for range 128 {
+		for slot := range 128 {
+			if slot%32 == 0 && i == len(values) {
+				break // miniblocks that are not needed have a width, and no body
+			}
 			d := int64(0)
 			if i < len(values) {
 				d = values[i] - values[i-1]
