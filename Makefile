@@ -29,7 +29,8 @@ lint: ## gofumpt, vet and the rules in .golangci.yml
 fmt: ## rewrite the files as lint wants them
 	golangci-lint fmt
 
-integration: ## tests with real servers and other engines; each says what it needs
+integration: ## tests with real servers and other engines, which it installs below build/
+	integration/engines/install.sh build/integration
 	$(GO) test -tags integration ./integration/...
 
 fuzz: ## every fuzz test for TIME each
@@ -40,10 +41,8 @@ fuzz: ## every fuzz test for TIME each
 	  done; \
 	done
 
-ci: ## vet, build without cgo too, tests under the race detector
-	$(GO) vet $(PKG)
-	CGO_ENABLED=0 $(GO) build -o /dev/null ./cmd/gscd
-	$(GO) test -race $(PKG)
+ci: ## what a change must pass, from nothing
+	.ci/run
 
 clean:
-	rm -rf bin
+	rm -rf bin build

@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# install.sh DIR puts the real components of the integration tests below DIR, at the
+# versions named in this folder: Kafka, Delta Kernel, and a Python environment with
+# delta-rs and DuckDB. What is there already in that version stays.
+set -euo pipefail
+dir=${1:?install.sh DIR}
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+mkdir -p "$dir"
+dir=$(cd "$dir" && pwd)
+log=$dir/install.log
+: > "$log"
+
+# component NAME STEP FILE runs STEP unless it was done before with the same FILE.
+component() {
+  local name=$1 step=$2 file=$here/$3 started=$SECONDS try
+  if cmp -s "$file" "$dir/$name.installed"; then
+    return
+  fi
+  rm -rf "${dir:?}/$name" "$dir/$name.installed"
+  # A registry that answers late is asked again.
+  for try in 1 2 3; do
+    if "$step" "$dir/$name" "$file" >> "$log" 2>&1; then
+      cp "$file" "$dir/$name.installed"
+      echo "installed $name in $((SECONDS - started)) s"
+      return
+    fi
+    rm -rf "${dir:?}/$name"
+    sleep "$try"
+  done
+  echo "integration tests: $name can't be had; the end of $log:" >&2
+  tail -n 20 "$log" >&2
+  exit 1
+}
+
+needed() {
+  for tool in "$@"; do
+    if ! command -v "$tool" > /dev/null; then
+      echo "integration tests: $tool is not on this machine: they need Java 17 or newer, Maven, and Python 3.10 or newer with venv" >&2
+      exit 1
+    fi
+  done
+}
+
+jars() {
+  mvn -q -B -f "$2" org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies \
+    -DincludeScope=runtime -DoutputDirectory="$1"
+}
+
+python() {
+  python3 -m venv "$1" &&
+    "$1/bin/pip" install --quiet --no-input --disable-pip-version-check -r "$2"
+}
+
+needed java mvn python3
+component kafka jars kafka-pom.xml
+component kernel jars kernel-pom.xml
+component python python requirements.txt

@@ -1,0 +1,344 @@
+//go:build integration
+
+package integration
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/gscd-io/gscd/delta"
+	"github.com/gscd-io/gscd/delta/objstore/local"
+	"github.com/gscd-io/gscd/ingest"
+	"github.com/gscd-io/gscd/ingest/decode"
+	"github.com/gscd-io/gscd/ingest/recording"
+)
+
+// localRig makes a table in a folder of the test's.
+func localRig(t testing.TB, source ingest.Source, change ...func(*ingest.Options)) *rig {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "it's a table") // a path that needs quoting
+	open := func(path string) *local.Store {
+		s, err := local.New(path, local.Options{NoSync: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	return rigOn(t, open(dir), open(dir+"__dead_letter"), source, change...)
+}
+
+// zooRig makes a table that takes what the zoo sends.
+func zooRig(t testing.TB, z *zoo, change ...func(*ingest.Options)) *rig {
+	t.Helper()
+	return localRig(t, z.topic, append([]func(*ingest.Options){func(o *ingest.Options) { o.CheckpointEvery = 5 }}, change...)...)
+}
+
+// day gives eight in the morning of the n-th day of the zoo, from 0, by the table's calendar.
+func day(n int) time.Time { return time.Date(2022, 7, 15+n, 0, 0, 0, 0, time.UTC) }
+
+// live lets the zoo live through a day, in several batches: what was sent is
+// taken each time. Then the next day begins and the day is sealed.
+func (r *rig) live(z *zoo, n int, batches ...func()) {
+	r.t.Helper()
+	z.at = day(n)
+	for _, b := range batches {
+		b()
+		r.clock = z.at
+		r.mustWork()
+	}
+	r.clock = day(n + 1)
+	r.mustWork()
+}
+
+// pinned gives the versions that must be readable: savepoints and the newest.
+func (r *rig) pinned() []int64 {
+	r.t.Helper()
+	s, err := r.table().Snapshot(ctx)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	versions := append(r.labels().Pinned(), s.Version())
+	slices.Sort(versions)
+	return slices.Compact(versions)
+}
+
+// foreignTable is a table that engines read, and the versions to read.
+type foreignTable struct {
+	*rig
+	versions []int64
+}
+
+// mergeOnRead has every type, rows that are deleted by vectors, and vectors of
+// several files in one .bin.
+func mergeOnRead(t *testing.T) foreignTable {
+	z := newZoo(1, zooColumns(), day(0))
+	r := zooRig(t, z)
+	r.live(z, 0, func() { z.insert(60) }, func() { z.insert(40); z.update(20); z.remove(5) })
+	r.live(z, 1, func() { z.insert(20); z.update(30) }, func() { z.remove(20) }, func() { z.update(20) })
+	r.live(z, 2, func() { z.remove(10); z.update(10) })
+	r.live(z, 3, func() { z.insert(30); z.update(10) })
+
+	sharing := map[string]map[int32]bool{}
+	s, err := r.table().Snapshot(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	most := 0
+	for _, f := range s.Files() {
+		if dv := f.DeletionVector; dv != nil && dv.Offset != nil {
+			if sharing[dv.PathOrInlineDV] == nil {
+				sharing[dv.PathOrInlineDV] = map[int32]bool{}
+			}
+			sharing[dv.PathOrInlineDV][*dv.Offset] = true
+			most = max(most, len(sharing[dv.PathOrInlineDV]))
+		}
+	}
+	if most < 2 {
+		t.Errorf("no two deletion vectors share a file, which this table is for")
+	}
+	return foreignTable{r, r.everyVersion()}
+}
+
+// everyVersion gives 0 to the newest.
+func (r *rig) everyVersion() []int64 {
+	r.t.Helper()
+	s, err := r.table().Snapshot(ctx)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	var versions []int64
+	for v := range s.Version() + 1 {
+		versions = append(versions, v)
+	}
+	return versions
+}
+
+func copyOnWrite(t *testing.T) foreignTable {
+	z := newZoo(2, zooColumns(), day(0))
+	r := zooRig(t, z, func(o *ingest.Options) { o.CopyOnWrite = true })
+	r.live(z, 0, func() { z.insert(50) }, func() { z.insert(20); z.update(20); z.remove(5) })
+	r.live(z, 1, func() { z.update(20); z.remove(20) })
+	r.live(z, 2, func() { z.insert(10); z.update(5) })
+	return foreignTable{r, r.pinned()}
+}
+
+// partitioned is partitioned by columns whose values need escaping in paths.
+func partitioned(t *testing.T) foreignTable {
+	columns := append(zooColumns(),
+		zooColumn{"p_text", `"type":"string"`, oneOf(nil, `"a/b=c %25"`, `"ü 😀"`, `"it's"`, `"plain"`, `"#?&:\\\""`, `"NULL"`, `" "`)},
+		zooColumn{"p_day", `"type":"int32","name":"io.debezium.time.Date","version":1`, integers(19188, 19189)},
+		zooColumn{"p_dec", fmt.Sprintf(connectDecimal, 2, 9), oneOf(nil, `"AJY="`, `"/w=="`)},
+	)
+	z := newZoo(3, columns, day(0))
+	r := zooRig(t, z, func(o *ingest.Options) { o.PartitionBy = []string{"p_text", "p_day", "p_dec"} })
+	r.live(z, 0, func() { z.insert(60) }, func() { z.update(30); z.remove(10) })
+	r.live(z, 1, func() { z.update(30); z.insert(20) })
+	return foreignTable{r, r.pinned()}
+}
+
+// rolledBack went back to its second day and then took the rest again.
+func rolledBack(t *testing.T) foreignTable {
+	z := newZoo(4, zooColumns()[:8], day(0))
+	r := zooRig(t, z)
+	r.live(z, 0, func() { z.insert(50) })
+	r.live(z, 1, func() { z.insert(10); z.update(30) })
+	r.live(z, 2, func() { z.update(30); z.remove(20) })
+	r.live(z, 3, func() { z.insert(10); z.update(10) })
+	r.rollback("2022-07-16")
+	before := r.everyVersion()
+	r.restart()
+	r.mustWork()
+	if n := len(r.everyVersion()); n <= len(before) {
+		t.Errorf("nothing was taken again after the rollback: still %d versions", n)
+	}
+	return foreignTable{r, r.everyVersion()}
+}
+
+// cleaned has lost all that no savepoint needs: log, data files, vectors.
+func cleaned(copyOnWrite bool) func(t *testing.T) foreignTable {
+	return func(t *testing.T) foreignTable { return cleanedTable(t, copyOnWrite) }
+}
+
+func cleanedTable(t *testing.T, copyOnWrite bool) foreignTable {
+	z := newZoo(5, zooColumns()[:8], day(0))
+	r := zooRig(t, z, func(o *ingest.Options) { o.CopyOnWrite = copyOnWrite })
+	for n := range 5 {
+		r.live(z, n, func() { z.insert(20) }, func() { z.update(15) }, func() { z.remove(5) }, func() { z.insert(5); z.update(5) })
+	}
+	all := len(r.everyVersion())
+	r.clean()
+	left, err := r.table().Versions(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(left) >= all || !slices.Equal(left, r.pinned()) {
+		t.Errorf("versions %v of %d are left after the cleaning, want only the pinned ones %v", left, all, r.pinned())
+	}
+	return foreignTable{r, r.pinned()}
+}
+
+// clean removes everything that no savepoint needs and that is not the newest version.
+func (r *rig) clean() {
+	r.t.Helper()
+	table, m := r.table(), r.labels()
+	newest, err := table.Snapshot(ctx)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	// The tail of the log begins with a checkpoint.
+	if _, err := table.Checkpoint(ctx, newest, delta.CheckpointOptions{}); err != nil {
+		r.t.Fatal(err)
+	}
+	later := time.Now().Add(time.Hour)
+	logs, err := table.CleanLog(ctx, delta.CleanOptions{Pinned: m.Pinned(), Grace: time.Nanosecond, Now: later})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	var keep []*delta.Snapshot
+	for _, v := range m.Pinned() {
+		s, err := table.SnapshotAt(ctx, v)
+		if err != nil {
+			r.t.Fatalf("version %d after the log was cleaned: %v", v, err)
+		}
+		keep = append(keep, s)
+	}
+	files, err := delta.Vacuum(ctx, table, delta.VacuumOptions{Keep: keep, Grace: time.Nanosecond, Now: later})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if len(logs.Deleted) == 0 || len(files.Deleted) == 0 {
+		r.t.Errorf("the cleaning deleted %v of the log and %v of the data, want some of each", logs.Deleted, files.Deleted)
+	}
+}
+
+// grown got columns day by day, of types that need a table feature too.
+func grown(t *testing.T) foreignTable {
+	all := zooColumns()
+	z := newZoo(6, all[:2], day(0))
+	r := zooRig(t, z)
+	r.live(z, 0, func() { z.insert(30) })
+	for n := 1; n < 5; n++ {
+		for _, c := range all[2+4*(n-1) : 2+4*n] {
+			z.add(c)
+		}
+		r.live(z, n, func() { z.insert(10); z.update(10) }, func() { z.remove(5) })
+	}
+	for _, c := range all[18:] {
+		z.add(c)
+	}
+	r.live(z, 5, func() { z.update(20) })
+	return foreignTable{r, r.pinned()}
+}
+
+// longLog has many commits and checkpoints.
+func longLog(t *testing.T) foreignTable {
+	z := newZoo(7, zooColumns()[:4], day(0))
+	r := zooRig(t, z, func(o *ingest.Options) { o.BatchRows = 4 })
+	for n := range 6 {
+		r.live(z, n, func() { z.insert(20) }, func() { z.update(30); z.remove(5) })
+	}
+	return foreignTable{r, r.pinned()}
+}
+
+// recorded is a topic that a real connector wrote, from a table of some forty types.
+func recorded(t *testing.T) foreignTable {
+	topic, err := recording.Open([]string{sharedFile(t, "cdc/recorded/t1.zoo.alltypes.jsonl")}, recording.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = topic.Close() })
+	r := localRig(t, topic, func(o *ingest.Options) { o.BatchRows, o.Calendar = 3, calendar(t, "day", "UTC") })
+	// The load has the time of the recording, and with it the first label.
+	r.clock = time.Date(2026, 12, 2, 0, 0, 0, 0, time.UTC)
+	r.mustWork()
+	return foreignTable{r, r.everyVersion()}
+}
+
+// recordedOrders is a table from a recorded topic without schemas, of three real days.
+func recordedOrders(t *testing.T) foreignTable {
+	topic, err := recording.Open([]string{sharedFile(t, "cdc/recorded/s1.shop.orders.jsonl")}, recording.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = topic.Close() })
+	r := localRig(t, topic, func(o *ingest.Options) {
+		o.Calendar, o.BatchRows = calendar(t, "day", "UTC"), 40
+		o.Decode = decode.Options{}
+	})
+	r.clock = time.Date(2022, 7, 18, 12, 0, 0, 0, time.UTC)
+	r.mustWork()
+	return foreignTable{r, r.everyVersion()}
+}
+
+// deadLetterTable is the dead-letter table of a table that refuses what it is sent.
+func deadLetterTable(t *testing.T) foreignTable {
+	z := newZoo(8, zooColumns()[:3], day(0))
+	r := zooRig(t, z)
+	r.live(z, 0, func() { z.insert(20) })
+	rng := rand.New(rand.NewPCG(8, 8))
+	r.live(z, 1, func() {
+		for i := range 6 {
+			z.insert(1)
+			z.last.Value = bytes.Repeat([]byte{byte(rng.Uint32()), 0xff, '{', 0}, 1+i)
+		}
+		z.insert(3)
+	})
+	dead := *r
+	dead.store = r.dead
+	return foreignTable{&dead, dead.everyVersion()}
+}
+
+var foreignTables = []struct {
+	name string
+	make func(t *testing.T) foreignTable
+}{
+	{"merge on read", mergeOnRead},
+	{"copy on write", copyOnWrite},
+	{"partitioned", partitioned},
+	{"rolled back", rolledBack},
+	{"cleaned", cleaned(false)},
+	{"cleaned, copy on write", cleaned(true)},
+	{"grown", grown},
+	{"long log", longLog},
+	{"recorded types", recorded},
+	{"recorded orders", recordedOrders},
+	{"dead letters", deadLetterTable},
+}
+
+// TestForeignReaders holds P6: what other engines read of a version, by number
+// and without a plug-in, is what gscd reads of it, value for value.
+func TestForeignReaders(t *testing.T) {
+	engines := startEngines(t)
+	for _, c := range foreignTables {
+		t.Run(c.name, func(t *testing.T) {
+			f := c.make(t)
+			table := f.table()
+			rows := 0
+			for _, v := range f.versions {
+				s, err := table.SnapshotAt(ctx, v)
+				if err != nil {
+					t.Fatal(err)
+				}
+				want := ownContent(t, f.store.Store, s)
+				rows += len(want.Rows)
+				for _, e := range engines {
+					got, err := e.read(t, f.store.Store.String(), v)
+					if err != nil {
+						t.Errorf("version %d: %v", v, err)
+					} else if d := got.differs(want); d != "" {
+						t.Errorf("version %d: %s reads other rows than gscd:\n  %s", v, e.name, d)
+					}
+				}
+			}
+			t.Logf("%d versions, %d rows", len(f.versions), rows)
+			if rows == 0 {
+				t.Error("the table has no row, so nothing was compared")
+			}
+		})
+	}
+}
