@@ -91,9 +91,11 @@ func (l *Lane) flush() error {
 func (l *Lane) countHoles() {
 	var span int64
 	for _, p := range l.state().Partitions {
-		span += p.Next - p.Start
+		if !p.Heartbeat {
+			span += p.Next - p.Start
+		}
 	}
-	l.p.Totals.Holes = span - l.p.Totals.Taken
+	l.p.Totals.Holes = span + l.p.Totals.Rewound - l.p.Totals.Taken
 }
 
 // transaction begins the next commit; for a table that does not exist it also
@@ -126,7 +128,7 @@ func (l *Lane) transaction() (*delta.Transaction, error) {
 		}
 		return tx, nil
 	}
-	settings := savepoint.Settings{Calendar: l.o.Calendar, Key: l.key, SourceFormat: l.o.Format}
+	settings := savepoint.Settings{Calendar: l.o.Calendar, Key: l.key, SourceFormat: l.queue.format}
 	properties := delta.ProtectiveProperties(l.o.SavepointDays)
 	if !l.o.CopyOnWrite {
 		properties[delta.PropertyDeletionVectors] = "true"

@@ -36,6 +36,8 @@ type Lane struct {
 	markers *marker.Set
 	dead    *deadletter.Table
 	decoder decode.Decoder // of held records
+	// compacted tells that Kafka compacts a topic of the table, which is allowed.
+	compacted bool
 
 	columns          *columns
 	committedColumns int
@@ -95,6 +97,9 @@ func (l *Lane) Run(ctx context.Context) error {
 			continue
 		case err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()):
 			return nil
+		case l.acceptsLoss(err):
+			l.o.Log.Warn("offsets were lost while the table was read", l.fields("reason", err)...)
+			continue
 		}
 		return err
 	}
@@ -171,6 +176,10 @@ func (l *Lane) takeBlock() (bool, error) {
 		if r.Offset < p.Next {
 			continue
 		}
+		if p.Heartbeat {
+			l.takeHeartbeat(p, r)
+			continue
+		}
 		again, err := l.take(p, r, c, decodeErr)
 		if err != nil {
 			return true, l.stopBefore(id, r, err)
@@ -190,7 +199,7 @@ func (l *Lane) takeBlock() (bool, error) {
 		block.finish()
 		if block.next > p.Next {
 			p.Next = block.next
-			l.batch.dirty = true
+			l.batch.dirty = l.batch.dirty || !p.Heartbeat
 		}
 	}
 	return true, nil

@@ -32,10 +32,13 @@ func (l *Lane) load() error {
 	l.keyPlaces = map[*change.Columns][]int{}
 	l.committed = map[change.PartitionID]int64{}
 	l.key, l.starts = l.o.Key, nil
-	var err error
-	if l.decoder, err = decode.New(l.o.Format, l.o.Decode); err != nil {
+	if err := l.setFormat(l.o.Format); err != nil {
 		return err
 	}
+	if err := l.checkCompacted(); err != nil {
+		return err
+	}
+	var err error
 	if l.o.DeadLetterStore != nil {
 		l.dead = deadletter.Open(l.o.DeadLetterStore)
 	}
@@ -56,6 +59,11 @@ func (l *Lane) load() error {
 	if err := l.checkSettings(settings); err != nil {
 		return err
 	}
+	if l.o.Format == decode.Auto && settings.SourceFormat != "" {
+		if err := l.setFormat(settings.SourceFormat); err != nil {
+			return fmt.Errorf("table %s: %w", l.o.Name, err)
+		}
+	}
 	if l.p, err = savepoint.ProgressOf(l.ctx, l.table, l.base); err != nil {
 		return fmt.Errorf("table %s: %w", l.o.Name, err)
 	}
@@ -74,6 +82,13 @@ func (l *Lane) load() error {
 		return fmt.Errorf("table %s: %w", l.o.Name, err)
 	}
 	return l.resume()
+}
+
+// setFormat says what records are decoded as.
+func (l *Lane) setFormat(format string) (err error) {
+	l.queue.format = format
+	l.decoder, err = decode.New(format, l.o.Decode)
+	return err
 }
 
 func (l *Lane) loadNothing() error {
@@ -216,41 +231,27 @@ func (l *Lane) addLate(list []progress.LateChange) {
 
 // resume starts reading at the offsets of the progress.
 func (l *Lane) resume() error {
+	if src, ok := l.source.(topicIdentifier); ok && l.o.OnLostOffsets == Continue {
+		src.ExpectTopicIDs(nil) // a topic that was made anew is noticed here, and accepted
+	}
 	states, err := l.queue.partitions(l.ctx)
 	if err != nil {
 		return fmt.Errorf("table %s: ask for partitions: %w", l.o.Name, err)
 	}
-	if err := l.checkTopicIDs(); err != nil {
+	l.forgetHeartbeats()
+	recreated, err := l.checkTopicIDs()
+	if err != nil {
+		return err
+	}
+	if err := l.checkOffsets(states, recreated); err != nil {
 		return err
 	}
 	offsets := map[change.PartitionID]int64{}
-	var lost []error
-	known := map[change.PartitionID]change.PartitionState{}
-	for _, st := range states {
-		known[st.ID] = st
-	}
-	for _, p := range l.state().Partitions {
-		l.committed[p.ID()] = p.Next
-		st, there := known[p.ID()]
-		if there && st.Earliest <= p.Next && p.Next <= st.End {
-			continue
-		}
-		lost = append(lost, &change.LostOffsetsError{ID: p.ID(), Wanted: p.Next, Earliest: st.Earliest, End: st.End})
-		if l.o.OnLostOffsets == Continue && there {
-			l.markIncomplete(fmt.Sprintf("offsets %d to %d of %s were lost", p.Next, st.Earliest-1, p.ID()))
-			l.p.Totals.Holes += max(0, st.Earliest-p.Next)
-			p.Next = st.Earliest
-			l.batch.dirty = true
-		}
-	}
-	if len(lost) > 0 && l.o.OnLostOffsets != Continue {
-		return fmt.Errorf("table %s: label %s and all later ones would be incomplete: %w", l.o.Name, l.o.Calendar.Name(l.state().Open), errors.Join(lost...))
-	}
 	for _, st := range states {
 		p := l.state().Find(st.ID)
 		if p == nil {
 			// A partition added since: nothing of it was taken, so it starts at its earliest.
-			p = l.state().AddPartition(st.ID, st.Earliest)
+			p = l.addPartition(st.ID, st.Earliest)
 			l.o.Log.Info("a new partition", zap.String("table", l.o.Name), zap.Stringer("partition", st.ID))
 		}
 		offsets[st.ID] = p.Next
@@ -267,30 +268,17 @@ func ends(states []change.PartitionState) map[change.PartitionID]int64 {
 	return m
 }
 
-func (l *Lane) checkTopicIDs() error {
-	src, ok := l.source.(topicIdentifier)
-	if !ok {
-		return nil
-	}
-	now := src.TopicIDs()
-	for topic, id := range l.p.TopicIDs {
-		if got, there := now[topic]; there && got != id {
-			return fmt.Errorf("table %s: %w: topic %s has id %s, the table's offsets belong to id %s: label %s and all later ones would be incomplete; write to a new table, or load again into this one with on_lost_offsets: continue",
-				l.o.Name, ErrRecreated, topic, got, id, l.o.Calendar.Name(l.state().Open))
-		}
-	}
-	l.p.TopicIDs = now
-	return nil
-}
-
 func (l *Lane) checkPartitionsExist() error {
 	states, err := l.queue.partitions(l.ctx)
 	if err != nil {
 		return fmt.Errorf("table %s: ask for partitions: %w", l.o.Name, err)
 	}
-	offsets := map[change.PartitionID]int64{}
-	for _, st := range states {
-		offsets[st.ID] = st.Earliest
+	offsets, err := l.begin(states)
+	if err != nil {
+		return err
+	}
+	for i := range states {
+		states[i].Earliest = offsets[states[i].ID]
 	}
 	l.startEnds = ends(states)
 	l.starts = states
@@ -305,6 +293,7 @@ func (l *Lane) findFirstLabel() (ready bool, err error) {
 	at := map[change.PartitionID]int64{}
 	first, found := snapshotter.Label(0), false
 	cursor := l.o.Calendar.Cursor()
+	format := l.queue.format
 	for {
 		id, block, err := l.queue.next(l.ctx, func(id change.PartitionID) bool { return !seen[id] })
 		if err != nil {
@@ -313,12 +302,17 @@ func (l *Lane) findFirstLabel() (ready bool, err error) {
 		if block == nil {
 			states, err := l.queue.partitions(l.ctx)
 			if err != nil {
-				return false, fmt.Errorf("table %s: ask for partitions: %w", l.o.Name, err)
+				if err := l.queue.outage.ride(err); err != nil {
+					return false, fmt.Errorf("table %s: ask for partitions: %w", l.o.Name, err)
+				}
+				continue
 			}
-			l.starts = mergeStarts(l.starts, states)
+			if len(states) > len(l.starts) {
+				return false, fmt.Errorf("%w: a partition was added", errReload)
+			}
 			all := true
 			for _, st := range states {
-				all = all && (seen[st.ID] || max(at[st.ID], st.Earliest) >= st.End)
+				all = all && (seen[st.ID] || l.isHeartbeat(st.ID) || max(at[st.ID], l.startOf(st.ID)) >= st.End)
 			}
 			if all && found {
 				break
@@ -326,6 +320,11 @@ func (l *Lane) findFirstLabel() (ready bool, err error) {
 			if all && l.o.UntilEnd {
 				return false, nil
 			}
+			continue
+		}
+		if l.isHeartbeat(id) {
+			seen[id] = true // it has no label
+			l.queue.pause(id)
 			continue
 		}
 		for !block.done() && !seen[id] {
@@ -341,6 +340,9 @@ func (l *Lane) findFirstLabel() (ready bool, err error) {
 				}
 				seen[id] = true
 				l.queue.pause(id)
+				if block.format != "" {
+					format = block.format
+				}
 			}
 		}
 		at[id] = block.next
@@ -352,10 +354,20 @@ func (l *Lane) findFirstLabel() (ready bool, err error) {
 	p.State.First, p.State.Open = first, first
 	p.State.Wait = l.o.DriftWait.Microseconds()
 	l.p = p
-	offsets := map[change.PartitionID]int64{}
-	for _, st := range l.starts {
-		offsets[st.ID] = p.State.AddPartition(st.ID, st.Earliest).Next
+	if err := l.setFormat(format); err != nil {
+		return false, err
 	}
+	offsets := map[change.PartitionID]int64{}
+	// The table's own topics come first: the numbers of their partitions don't
+	// depend on whether there is a heartbeat.
+	for _, heartbeats := range []bool{false, true} {
+		for _, st := range l.starts {
+			if l.isHeartbeat(st.ID) == heartbeats {
+				offsets[st.ID] = l.addPartition(st.ID, st.Earliest).Next
+			}
+		}
+	}
+	l.markStart()
 	if src, ok := l.source.(topicIdentifier); ok {
 		p.TopicIDs = src.TopicIDs()
 	}
@@ -366,14 +378,14 @@ func (l *Lane) findFirstLabel() (ready bool, err error) {
 	return true, l.queue.reset(l.ctx, offsets)
 }
 
-// mergeStarts keeps the earliest offsets of partitions that were known already.
-func mergeStarts(old, now []change.PartitionState) []change.PartitionState {
-	for _, st := range now {
-		if !slices.ContainsFunc(old, func(o change.PartitionState) bool { return o.ID == st.ID }) {
-			old = append(old, st)
+// startOf is where a partition was begun to be read.
+func (l *Lane) startOf(id change.PartitionID) int64 {
+	for _, st := range l.starts {
+		if st.ID == id {
+			return st.Earliest
 		}
 	}
-	return old
+	return 0
 }
 
 // firstLabelOf gives the label of a record that has one; it finds the key too.

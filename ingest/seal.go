@@ -39,8 +39,12 @@ func (l *Lane) atEnd() (done bool, err error) {
 	l.askedAt = time.Now()
 	states, err := l.queue.partitions(l.ctx)
 	if err != nil {
-		return false, fmt.Errorf("table %s: ask for partitions: %w", l.o.Name, err)
+		if err := l.queue.outage.ride(err); err != nil {
+			return false, fmt.Errorf("table %s: ask for partitions: %w", l.o.Name, err)
+		}
+		return false, nil
 	}
+	l.queue.outage.over()
 	if added, err := l.takeNewPartitions(states); added || err != nil {
 		return false, err
 	}
@@ -58,7 +62,7 @@ func (l *Lane) atEnd() (done bool, err error) {
 	}
 	decision := l.judge.MaySeal(ends, clock.UnixMicro(), l.o.DriftIdle.Microseconds())
 	if decision.Seal && !l.proven(ends) {
-		decision = snapshotter.Decision{Reason: "no partition has shown that the source lived past the label (seal.proof: any)"}
+		decision = snapshotter.Decision{Reason: "no partition has shown that the source lived past the label (seal.proof: " + l.o.SealProof + ")"}
 	}
 	if decision.Seal || l.o.UntilEnd {
 		if err := l.flush(); err != nil {
@@ -87,7 +91,7 @@ func (l *Lane) allPaused() bool {
 }
 
 func (l *Lane) proven(ends []snapshotter.End) bool {
-	if l.o.SealProof != "any" {
+	if l.o.SealProof != "any" && l.o.SealProof != "heartbeat" {
 		return true
 	}
 	for _, e := range ends {
@@ -105,7 +109,7 @@ func (l *Lane) takeNewPartitions(states []change.PartitionState) (added bool, er
 	for _, st := range states {
 		p := l.state().Find(st.ID)
 		if p == nil {
-			p = l.state().AddPartition(st.ID, st.Earliest)
+			p = l.addPartition(st.ID, st.Earliest)
 			l.startEnds[st.ID] = st.End
 			l.batch.dirty, added = true, true
 			l.o.Log.Info("a new partition", zap.String("table", l.o.Name), zap.Stringer("partition", st.ID), zap.Int64("offset", st.Earliest))
@@ -240,5 +244,6 @@ func (l *Lane) evidence(ends []snapshotter.End, d snapshotter.Decision, clock ti
 	attribute("no load", !s.LoadedBy(s.Open))
 	attribute("by clock", byClock)
 	attribute("empty", l.p.Counts.Touched == 0)
+	attribute("compacted", l.compacted)
 	return e
 }

@@ -32,6 +32,9 @@ type offsetPublisher interface {
 // topicIdentifier is a Source whose topics have ids that change when a topic is made anew.
 type topicIdentifier interface {
 	TopicIDs() map[string]string
+	// ExpectTopicIDs sets the ids that the offsets belong to; nil: those that
+	// the broker will name.
+	ExpectTopicIDs(map[string]string)
 }
 
 // What stops a lane and is not retried.
@@ -47,5 +50,5 @@ var (
 	// ErrCalendar: the table was written under another calendar or key.
 	ErrCalendar = errors.New("the table has another calendar or key")
 	// ErrRecreated: the topic is another one than the table's offsets belong to.
-	ErrRecreated = errors.New("the topic was recreated")
+	ErrRecreated = change.ErrTopicRecreated
 )

@@ -152,7 +152,7 @@ func (l *Lane) checkCompacted() error {
 	}
 	topics, err := src.Compacted(l.ctx)
 	if err != nil {
-		if l.ctx.Err() != nil || l.retryable(err) {
+		if err := sourceError(l.source, err); l.ctx.Err() != nil || isRetryable(err) {
 			return fmt.Errorf("table %s: %w", l.o.Name, err)
 		}
 		l.o.Log.Warn("whether the topics are compacted is not known", zap.String("table", l.o.Name), zap.Error(err))
@@ -167,14 +167,4 @@ func (l *Lane) checkCompacted() error {
 			l.o.Name, ErrRefused, topics[0])
 	}
 	return nil
-}
-
-// retrier is a Source that knows of which errors asking again may help.
-type retrier interface {
-	Retryable(err error) bool
-}
-
-func (l *Lane) retryable(err error) bool {
-	src, ok := l.source.(retrier)
-	return ok && src.Retryable(err)
 }

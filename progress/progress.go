@@ -123,6 +123,9 @@ type Totals struct {
 	DeadLetters int64 `json:"dead_letters"`
 	Held        int64 `json:"held"`
 	Holes       int64 `json:"holes"`
+	// Rewound counts offsets that were taken and then counted anew, where the
+	// topic was cut off or recreated and that loss was accepted.
+	Rewound int64 `json:"rewound,omitempty"`
 }
 
 // Missing is 0 where every record has its one fate.

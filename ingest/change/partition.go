@@ -2,6 +2,7 @@ package change
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 )
 
@@ -67,6 +68,9 @@ func (e *LostOffsetsError) Error() string {
 	return fmt.Sprintf("topic %s partition %d: needs offset %d, but the log ends at %d: %d offsets (%d-%d) are gone; is it another topic or recording? load the table again, or accept the loss with on_lost_offsets: continue",
 		e.ID.Topic, e.ID.Partition, e.Wanted, e.End, to-from, from, to-1)
 }
+
+// ErrTopicRecreated: a topic is another one than the offsets belong to.
+var ErrTopicRecreated = errors.New("the topic was deleted and created again")
 
 // LostOffsets collects every LostOffsetsError inside err, in the order joined.
 func LostOffsets(err error) []*LostOffsetsError {

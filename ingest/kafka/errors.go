@@ -20,7 +20,7 @@ var (
 	// ErrNoTopic: a topic is not there.
 	ErrNoTopic = errors.New("the topic does not exist: create it, or correct the table's topics")
 	// ErrTopicRecreated is what every TopicRecreatedError is.
-	ErrTopicRecreated = errors.New("the topic was deleted and created again")
+	ErrTopicRecreated = change.ErrTopicRecreated
 )
 
 // ErrClosed is what a closed Consumer answers.
@@ -119,6 +119,12 @@ func Classify(err error) (retryable bool, reason string) {
 	// What we have not met may be a broker in between two states, or bytes
 	// damaged on the way: trying again costs a log line, stopping costs a night.
 	return true, "unexpected"
+}
+
+// Answered tells that err is what a broker said, not that none was reached.
+func Answered(err error) bool {
+	var code *kerr.Error
+	return errors.As(err, &code)
 }
 
 func isAuth(err error) bool {

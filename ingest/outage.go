@@ -1,0 +1,77 @@
+package ingest
+
+import (
+	"errors"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// SourceError is an error of the Source that a table reads from.
+type SourceError struct {
+	// Retryable tells that asking again may help.
+	Retryable bool
+	err       error
+}
+
+func (e *SourceError) Error() string { return e.err.Error() }
+
+// Unwrap gives the source's own error.
+func (e *SourceError) Unwrap() error { return e.err }
+
+// retrier is a Source that knows of which errors asking again may help.
+type retrier interface {
+	Retryable(err error) bool
+}
+
+func sourceError(source Source, err error) error {
+	if err == nil {
+		return nil
+	}
+	src, ok := source.(retrier)
+	return &SourceError{ok && src.Retryable(err), err}
+}
+
+func isRetryable(err error) bool {
+	var e *SourceError
+	return errors.As(err, &e) && e.Retryable
+}
+
+// outage is a time in which the source does not answer. A lane that runs waits
+// for its end: it keeps what it has, and commits what it took.
+type outage struct {
+	log    *zap.Logger
+	table  string
+	since  time.Time // zero: none
+	logged time.Time
+}
+
+const (
+	outageWait = 250 * time.Millisecond
+	outageLog  = time.Minute
+)
+
+// ride gives nil, after a short wait, for an error that may pass.
+func (o *outage) ride(err error) error {
+	if !isRetryable(err) {
+		return err
+	}
+	now := time.Now()
+	if o.since.IsZero() {
+		o.since = now
+	}
+	if now.Sub(o.logged) >= outageLog {
+		o.logged = now
+		o.log.Warn("the source does not answer; waiting for it", zap.String("table", o.table),
+			zap.Duration("for", now.Sub(o.since).Round(time.Second)), zap.Error(err))
+	}
+	time.Sleep(outageWait)
+	return nil
+}
+
+func (o *outage) over() {
+	if !o.since.IsZero() {
+		o.log.Info("the source answers again", zap.String("table", o.table), zap.Duration("after", time.Since(o.since).Round(time.Second)))
+		o.since, o.logged = time.Time{}, time.Time{}
+	}
+}
