@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -128,4 +129,20 @@ func Columns() map[string]schema.Type {
 		"name": schema.Of(schema.StringType), "note": schema.Of(schema.StringType), "quantity": schema.Of(schema.Long),
 		"updated_at": schema.Of(schema.StringType),
 	}
+}
+
+// replaceNumber sets the first number behind a member's name.
+func replaceNumber(value []byte, name string, n int64) []byte {
+	i := bytes.Index(value, []byte(name))
+	if i < 0 {
+		return value
+	}
+	from := i + len(name)
+	to := from
+	for to < len(value) && (value[to] == '-' || value[to] >= '0' && value[to] <= '9') {
+		to++
+	}
+	out := append([]byte{}, value[:from]...)
+	out = strconv.AppendInt(out, n, 10)
+	return append(out, value[to:]...)
 }
