@@ -115,9 +115,7 @@ func (f *queryFlags) options(s *schema.Schema) (o query.Options, err error) {
 		if err != nil {
 			return o, usagef("--columns: %w", err)
 		}
-		for _, i := range columns {
-			o.Columns = append(o.Columns, s.Fields[i].Name)
-		}
+		o.Columns = append(o.Columns, columns...)
 	}
 	if f.orderBy != "" {
 		if o.OrderBy, err = expr.ParseOrderBy(f.orderBy, s); err != nil {
