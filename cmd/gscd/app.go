@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -24,6 +25,8 @@ type app struct {
 	// log is set before a command runs.
 	log   *zap.Logger
 	flags globalFlags
+	// brokerPatience bounds how long brokers are asked at the start; 0 is 15 s.
+	brokerPatience time.Duration
 
 	loaded     *config.Config
 	loadedFrom string

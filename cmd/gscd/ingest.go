@@ -107,15 +107,17 @@ them) instead of a broker, and stops at their end.`,
 
 // ingest runs the tables of the configuration.
 func (a *app) ingest(ctx context.Context, cfg *config.Config, f *ingestFlags) error {
-	tables, err := a.tablesToIngest(cfg, f)
+	tables, err := a.tablesToIngest(cfg)
 	if err != nil {
 		return err
 	}
-	var now time.Time
-	if f.now != "" {
-		if now, err = time.Parse(time.RFC3339Nano, f.now); err != nil {
-			return usagef("--now %q is no time: write it like 2022-07-17T00:20:00+08:00", f.now)
-		}
+	clock, err := f.clock()
+	if err != nil {
+		return err
+	}
+	recorded, err := f.recordedTopics(cfg)
+	if err != nil {
+		return err
 	}
 	var jobs []*job
 	defer func() {
@@ -128,11 +130,17 @@ func (a *app) ingest(ctx context.Context, cfg *config.Config, f *ingestFlags) er
 		if err != nil {
 			return err
 		}
-		if !now.IsZero() {
-			o.Now = func() time.Time { return now }
+		o.Now, o.UntilEnd = clock, f.untilEnd || len(f.input) > 0
+		var j *job
+		if len(f.input) > 0 {
+			topics := recorded[t.Name]
+			if topics == nil {
+				topics = tableTopics(t)
+			}
+			j, err = a.recordedJob(ctx, t, o, f.input, topics, len(tables) == 1)
+		} else {
+			j, err = a.kafkaJob(cfg, t, o)
 		}
-		o.UntilEnd = f.untilEnd || len(f.input) > 0
-		j, err := a.recordedJob(ctx, t, o, f, len(tables) == 1)
 		if err != nil {
 			return err
 		}
@@ -141,8 +149,39 @@ func (a *app) ingest(ctx context.Context, cfg *config.Config, f *ingestFlags) er
 	return a.runJobs(ctx, jobs)
 }
 
+// clock is that of --now, nil where it was not given.
+func (f *ingestFlags) clock() (func() time.Time, error) {
+	if f.now == "" {
+		return nil, nil
+	}
+	now, err := time.Parse(time.RFC3339Nano, f.now)
+	if err != nil {
+		return nil, usagef("--now %q is no time: write it like 2022-07-17T00:20:00+08:00", f.now)
+	}
+	return func() time.Time { return now }, nil
+}
+
+// recordedTopics gives the topics that --topic-table assigns to tables.
+func (f *ingestFlags) recordedTopics(cfg *config.Config) (map[string][]string, error) {
+	if len(f.topicTables) > 0 && len(f.input) == 0 {
+		return nil, usagef("--topic-table is about recorded topics: it needs --input FILE")
+	}
+	topics := map[string][]string{}
+	for _, pair := range f.topicTables {
+		topic, name, ok := strings.Cut(pair, "=")
+		if !ok || topic == "" || name == "" {
+			return nil, usagef("--topic-table %q is no pair: write TOPIC=TABLE", pair)
+		}
+		if _, known := cfg.Table(name); !known {
+			return nil, usagef("--topic-table %s: no table is called %s, there is %s", pair, name, tableNames(cfg))
+		}
+		topics[name] = append(topics[name], topic)
+	}
+	return topics, nil
+}
+
 // tablesToIngest are all tables, or the one that --table names.
-func (a *app) tablesToIngest(cfg *config.Config, f *ingestFlags) ([]*config.Table, error) {
+func (a *app) tablesToIngest(cfg *config.Config) ([]*config.Table, error) {
 	if a.flags.table != "" {
 		ref, err := a.resolveTable(a.flags.table)
 		if err != nil {
@@ -161,25 +200,4 @@ func (a *app) tablesToIngest(cfg *config.Config, f *ingestFlags) ([]*config.Tabl
 		return nil, usagef("no table to ingest: give --location, --topic and --timezone, or a configuration with -c FILE")
 	}
 	return out, nil
-}
-
-// topicsOf gives the topics that --topic-table assigns to a table, else its own.
-func (f *ingestFlags) topicsOf(cfg *config.Table, known func(name string) bool) ([]string, error) {
-	var topics []string
-	for _, pair := range f.topicTables {
-		topic, name, ok := strings.Cut(pair, "=")
-		if !ok || topic == "" || name == "" {
-			return nil, usagef("--topic-table %q is no pair: write TOPIC=TABLE", pair)
-		}
-		if known != nil && !known(name) {
-			return nil, usagef("--topic-table %s: no table is called %s", pair, name)
-		}
-		if name == cfg.Name {
-			topics = append(topics, topic)
-		}
-	}
-	if topics == nil {
-		topics = cfg.Topics
-	}
-	return topics, nil
 }

@@ -2,14 +2,20 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
+	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/gscd-io/gscd/config"
 	"github.com/gscd-io/gscd/delta/objstore"
 	"github.com/gscd-io/gscd/delta/objstore/address"
+	"github.com/gscd-io/gscd/delta/objstore/local"
 	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/ingest"
 	"github.com/gscd-io/gscd/ingest/decode"
@@ -68,7 +74,8 @@ func (a *app) ingestOptions(ctx context.Context, cfg *config.Config, t *config.T
 		DriftWait: literal(t.Drift.Wait), DriftIdle: literal(t.Drift.Idle), MaxClockSkew: literal(t.MaxClockSkew),
 		Late: t.Late, Future: t.Future, Truncate: t.Truncate, PartialImage: t.PartialImage, NullKey: t.NullKey,
 		NewColumn: t.NewColumn, MissingColumn: t.MissingColumn, BadValue: t.BadValue, Reload: t.Reload,
-		Tombstones: t.Tombstones, OnLostOffsets: t.OnLostOffsets, SealProof: t.Seal.Proof,
+		Tombstones: t.Tombstones, OnLostOffsets: t.OnLostOffsets, Compacted: t.Compacted, Start: startOf(t),
+		SealProof: t.Seal.Proof, HeartbeatTopic: t.Seal.Topic,
 		MaxDeleteFraction: literal(float64(t.MaxDeleteFraction)), DeadLetterFraction: literal(float64(t.DeadLetter.Limit)),
 		MaxRecord: int64(t.MaxRecord),
 		BatchRows: t.Batch.Rows, BatchBytes: int64(t.Batch.Bytes), BatchInterval: t.Batch.Interval,
@@ -93,6 +100,41 @@ func (a *app) ingestOptions(ctx context.Context, cfg *config.Config, t *config.T
 		return o, fmt.Errorf("table %s: dead letters: %w", t.Name, err)
 	}
 	return o, nil
+}
+
+// checkLocation finds a folder that can't be written to before anything is read.
+// Storage other than a file system is found out by the first commit.
+func checkLocation(t *config.Table) func(context.Context) error {
+	return func(ctx context.Context) error {
+		store, err := address.Open(ctx, t.Location)
+		if _, isLocal := store.(*local.Store); err != nil || !isLocal {
+			return err
+		}
+		folder := store.String()
+		for {
+			info, err := os.Stat(folder)
+			if err == nil && !info.IsDir() {
+				return fmt.Errorf("location %s: %s is a file: give the folder of the table", t.Location, folder)
+			}
+			if parent := filepath.Dir(folder); err != nil && errors.Is(err, fs.ErrNotExist) && parent != folder {
+				folder = parent
+				continue
+			}
+			if err != nil && !errors.Is(err, syscall.ENOTDIR) {
+				return fmt.Errorf("location %s: %w", t.Location, err)
+			}
+			if err != nil {
+				folder = filepath.Dir(folder)
+				continue
+			}
+			break
+		}
+		f, err := os.CreateTemp(folder, ".gscd-*")
+		if err != nil {
+			return fmt.Errorf("location %s can't be written to: give this user the right to, or another location: %w", t.Location, err)
+		}
+		return errors.Join(f.Close(), os.Remove(f.Name()))
+	}
 }
 
 // literal tells a zero that was configured from one that stands for a default.
@@ -121,7 +163,6 @@ func unsupported(t *config.Table) error {
 		"change_data: true":         t.ChangeData,
 		"schema_topic":              t.SchemaTopic != "",
 		"protect: lock":             t.Protect == "lock",
-		"seal.proof: heartbeat":     t.Seal.Proof == "heartbeat",
 		"ddl: " + t.DDL:             t.DDL != "follow",
 		"dead_letter.to: topic:...": t.DeadLetter.To != "table",
 	}

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"github.com/gscd-io/gscd/config"
+	"github.com/gscd-io/gscd/ingest"
+	"github.com/gscd-io/gscd/ingest/change"
+	"github.com/gscd-io/gscd/ingest/kafka"
+)
+
+// kafkaOptions say how to reach the brokers of the configuration.
+func (a *app) kafkaOptions(cfg *config.Config, topics []string) (kafka.Options, error) {
+	k := &cfg.Kafka
+	if len(k.Brokers) == 0 {
+		return kafka.Options{}, usagef("no broker is configured: give --brokers HOST:PORT, or set kafka.brokers; --input reads recorded topics instead")
+	}
+	o := kafka.Options{
+		Brokers: k.Brokers, Topics: topics, ClientID: k.ClientID, Group: k.Group,
+		RequestTimeout: a.brokerPatience, Logger: a.log.WithOptions(zap.IncreaseLevel(zap.WarnLevel)),
+	}
+	if k.TLS != nil {
+		o.TLS = &kafka.TLS{CAFile: k.TLS.CAFile, CertFile: k.TLS.CertFile, KeyFile: k.TLS.KeyFile, ServerName: k.TLS.ServerName}
+	}
+	if k.SASL != nil {
+		o.SASL = &kafka.SASL{Mechanism: k.SASL.Mechanism, Username: k.SASL.Username, Password: k.SASL.Password.Reveal()}
+	}
+	return o, nil
+}
+
+// tableTopics are the topics that a table's consumer reads.
+func tableTopics(t *config.Table) []string {
+	topics := slices.Clone(t.Topics)
+	if t.Seal.Topic != "" && !slices.Contains(topics, t.Seal.Topic) {
+		topics = append(topics, t.Seal.Topic)
+	}
+	return topics
+}
+
+// openConsumer makes the reader of a table's topics. Brokers are not asked yet.
+func (a *app) openConsumer(cfg *config.Config, t *config.Table, o *ingest.Options) (*kafka.Consumer, error) {
+	k, err := a.kafkaOptions(cfg, tableTopics(t))
+	if err != nil {
+		return nil, err
+	}
+	k.MaxRecord, k.Now = o.MaxRecord, o.Now
+	c, err := kafka.New(k)
+	if err != nil {
+		return nil, usagef("%w", err)
+	}
+	return c, nil
+}
+
+// askBrokers asks a table's topics once, for a clear answer at the start.
+func askBrokers(ctx context.Context, cfg *config.Config, c *kafka.Consumer) error {
+	_, _, err := c.Partitions(ctx)
+	return brokerFault(ctx, cfg, err)
+}
+
+// brokerFault says what to do about an error of the brokers.
+func brokerFault(ctx context.Context, cfg *config.Config, err error) error {
+	retry, reason := kafka.Classify(err)
+	switch {
+	case err == nil || ctx.Err() != nil:
+		return err
+	case retry && kafka.Answered(err):
+		return &noBrokerError{fmt.Errorf("the brokers at %s are not ready (%s): %w", strings.Join(cfg.Kafka.Brokers, ", "), reason, err)}
+	case retry:
+		return &noBrokerError{fmt.Errorf("no broker answers at %s (%s): start it, or correct kafka.brokers (--brokers), kafka.tls and kafka.sasl: %w",
+			strings.Join(cfg.Kafka.Brokers, ", "), reason, err)}
+	case errors.Is(err, kafka.ErrNoTopic):
+		return err
+	}
+	return fmt.Errorf("%s: %w", reason, err)
+}
+
+// noBrokerError says that no broker answered at the start: no table can go on.
+type noBrokerError struct{ err error }
+
+func (e *noBrokerError) Error() string { return e.err.Error() }
+
+func (e *noBrokerError) Unwrap() error { return e.err }
+
+// startOf is where a new table begins to read.
+func startOf(t *config.Table) ingest.Start {
+	s := ingest.Start{At: t.Start.At, Time: t.Start.Time}
+	if len(t.Start.Offsets) > 0 {
+		s.Offsets = map[change.PartitionID]int64{}
+		for _, o := range t.Start.Offsets {
+			id := change.PartitionID{Topic: o.Topic, Partition: o.Partition}
+			if id.Topic == "" && len(t.Topics) == 1 {
+				id.Topic = t.Topics[0]
+			}
+			s.Offsets[id] = o.Offset
+		}
+	}
+	return s
+}

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/gscd-io/gscd/delta/objstore"
+	"github.com/gscd-io/gscd/ingest"
+)
+
+// temporary are the faults of a disk or a network file system that pass, or
+// that a person mends while the program waits.
+var temporary = []error{
+	syscall.ENOSPC, syscall.EDQUOT, syscall.EIO, syscall.ESTALE, syscall.ETIMEDOUT, syscall.EAGAIN,
+	syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ECONNRESET, syscall.ECONNREFUSED,
+	context.DeadlineExceeded, io.ErrUnexpectedEOF, objstore.ErrUnknownOutcome,
+}
+
+// retryable is the one place that decides whether a table that stopped is
+// started again: where its source says so, or its storage failed in a way that
+// may pass. All else needs a person.
+func retryable(err error) bool {
+	var source *ingest.SourceError
+	var network net.Error
+	switch {
+	case errors.As(err, &source):
+		return source.Retryable
+	case errors.As(err, &network):
+		return true
+	}
+	return slices.ContainsFunc(temporary, func(t error) bool { return errors.Is(err, t) })
+}
+
+// The waits between two starts of a table. A table that ran for longer than
+// calm had recovered: the next failure is a first one.
+const (
+	firstWait = time.Second
+	longWait  = time.Minute
+	calm      = 10 * time.Minute
+	// lastTry bounds the starts of a run that has an end (--until-end).
+	lastTry = 5
+)
+
+// sleep waits; false where ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
