@@ -1,12 +1,14 @@
 package savepoint
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/progress"
@@ -76,6 +78,7 @@ type Map struct {
 	// Progress is the one in force.
 	Progress *progress.Progress
 	settings *Settings
+	pins     []Pin
 }
 
 // What resolving can answer besides a version.
@@ -101,9 +104,9 @@ func Read(ctx context.Context, table *delta.Table, s *delta.Snapshot) (*Map, err
 	if err != nil {
 		return nil, err
 	}
-	m := &Map{Calendar: settings.Calendar, Progress: p, settings: settings}
+	m := &Map{Calendar: settings.Calendar, Progress: p, settings: settings, pins: PinsOf(s)}
 	versions := map[snapshotter.Label]int64{}
-	kept := map[snapshotter.Label][]int64{}
+	kept := map[snapshotter.Label][]keptSavepoint{}
 	for txn := range s.Txns() {
 		if name, ok := strings.CutPrefix(txn.AppID, namedPrefix); ok && txn.Version >= 0 {
 			m.Named = append(m.Named, Named{name, txn.Version})
@@ -120,7 +123,11 @@ func Read(ctx context.Context, table *delta.Table, s *delta.Snapshot) (*Map, err
 		if !isKept {
 			versions[l] = txn.Version
 		} else if v, err := strconv.ParseInt(version, 10, 64); err == nil && txn.Version >= 0 {
-			kept[l] = append(kept[l], v)
+			at := ""
+			if txn.LastUpdated != nil {
+				at = time.UnixMilli(*txn.LastUpdated).UTC().Format(time.RFC3339Nano)
+			}
+			kept[l] = append(kept[l], keptSavepoint{v, at})
 		}
 	}
 	if err := m.fill(versions, kept, s.Version()); err != nil {
@@ -130,7 +137,13 @@ func Read(ctx context.Context, table *delta.Table, s *delta.Snapshot) (*Map, err
 	return m, nil
 }
 
-func (m *Map) fill(versions map[snapshotter.Label]int64, kept map[snapshotter.Label][]int64, newest int64) error {
+// keptSavepoint is a rolled-back savepoint that is still pinned, and since when.
+type keptSavepoint struct {
+	version int64
+	at      string
+}
+
+func (m *Map) fill(versions map[snapshotter.Label]int64, kept map[snapshotter.Label][]keptSavepoint, newest int64) error {
 	st := &m.Progress.State
 	rolled := map[snapshotter.Label]progress.RolledBack{}
 	last := st.Open
@@ -161,11 +174,11 @@ func (m *Map) fill(versions map[snapshotter.Label]int64, kept map[snapshotter.La
 			return fmt.Errorf("%w: label %s lies between the first and the open one, and no txn action names it; `gscd check` says more", ErrGap, e.Name)
 		}
 		m.Entries = append(m.Entries, e)
-		vs := kept[l]
-		slices.Sort(vs)
-		for _, v := range vs {
+		list := kept[l]
+		slices.SortFunc(list, func(a, b keptSavepoint) int { return cmp.Compare(a.version, b.version) })
+		for _, k := range list {
 			m.Entries = append(m.Entries, Entry{
-				Label: l, Name: fmt.Sprintf("%s@%d", e.Name, v), State: RolledBack, Version: v, Kept: true, At: r.At,
+				Label: l, Name: fmt.Sprintf("%s@%d", e.Name, k.version), State: RolledBack, Version: k.version, Kept: true, At: k.at,
 			})
 		}
 	}
@@ -251,16 +264,4 @@ func (m *Map) Evidence(ctx context.Context, table *delta.Table, e Entry) (*progr
 
 // Pinned gives the versions that must stay readable: those of sealed labels,
 // of kept rolled-back ones and of named savepoints, ascending, without repeats.
-func (m *Map) Pinned() []int64 {
-	var out []int64
-	for _, e := range m.Entries {
-		if e.State == Sealed || e.Kept {
-			out = append(out, e.Version)
-		}
-	}
-	for _, n := range m.Named {
-		out = append(out, n.Version)
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
-}
+func (m *Map) Pinned() []int64 { return versionsOf(m.pins) }

@@ -47,34 +47,42 @@ func (m *Map) DeadLettersUpTo(p *progress.Progress, label snapshotter.Label) (n 
 	return n
 }
 
-// progressReaders is how many commits are read at a time.
-const progressReaders = 16
-
 // readProgress reads the progress of versions, each once, side by side.
 // Versions that can't be read are in faults.
 func readProgress(ctx context.Context, table *delta.Table, versions []int64) (read map[int64]*progress.Progress, faults map[int64]error) {
 	read, faults = map[int64]*progress.Progress{}, map[int64]error{}
 	var mu sync.Mutex
+	sideBySide(versions, func(v int64) {
+		p, err := progressAt(ctx, table, v)
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil {
+			faults[v] = err
+		} else {
+			read[v] = p
+		}
+	})
+	return read, faults
+}
+
+// readers is how many objects are read at a time: enough to hide the latency of
+// an object store.
+const readers = 16
+
+// sideBySide calls do with every item, some at a time.
+func sideBySide[T any](items []T, do func(T)) {
+	work := make(chan T)
 	var wg sync.WaitGroup
-	work := make(chan int64)
-	for range min(progressReaders, len(versions)) {
+	for range min(readers, len(items)) {
 		wg.Go(func() {
-			for v := range work {
-				p, err := progressAt(ctx, table, v)
-				mu.Lock()
-				if err != nil {
-					faults[v] = err
-				} else {
-					read[v] = p
-				}
-				mu.Unlock()
+			for item := range work {
+				do(item)
 			}
 		})
 	}
-	for _, v := range versions {
-		work <- v
+	for _, item := range items {
+		work <- item
 	}
 	close(work)
 	wg.Wait()
-	return read, faults
 }

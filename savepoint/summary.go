@@ -137,6 +137,12 @@ func hold(objects map[string]*held, s *delta.Snapshot) error {
 			h.version = shared
 		}
 	}
+	return references(s, note)
+}
+
+// references calls note with every object that a version refers to and the size
+// that the log tells of it.
+func references(s *delta.Snapshot, note func(key string, size int64)) error {
 	for _, add := range s.Files() {
 		key, err := action.Key(add.Path)
 		if err != nil {

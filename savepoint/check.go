@@ -1,0 +1,339 @@
+package savepoint
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gscd-io/gscd/delta"
+	"github.com/gscd-io/gscd/delta/deltalog"
+	"github.com/gscd-io/gscd/delta/objstore"
+	"github.com/gscd-io/gscd/progress"
+)
+
+// Severity says how bad a fault is.
+type Severity string
+
+const (
+	// SeverityError: rows of a savepoint or of the newest version can't be read, or
+	// are not those that were sealed.
+	SeverityError Severity = "error"
+	// SeverityWarning: everything can still be read, and something that protects it is gone.
+	SeverityWarning Severity = "warning"
+)
+
+// Fault is one thing that is not as it should be.
+type Fault struct {
+	// Check names what found it: log, settings, properties, map, seal, island,
+	// checkpoint, backup, savepoint, file, held, marker, rows, totals.
+	Check    string
+	Severity Severity
+	// Label is the first savepoint that suffers, "" where none does.
+	Label string
+	// Version is its version, -1 where the fault has none.
+	Version int64
+	// File is a key below the table's root, "" where the fault is in no file.
+	File    string
+	Message string
+	// Repair says what to do, or what was done where Repaired is set.
+	Repair   string
+	Repaired bool
+}
+
+// CheckOptions say how much Check does.
+type CheckOptions struct {
+	// Deep reads every row, deletion vector, held change and delete marker.
+	Deep bool
+	// Repair puts right what can be put right.
+	Repair bool
+	// Now is the time ages are counted from.
+	Now time.Time
+}
+
+// CheckReport is what Check found.
+type CheckReport struct {
+	// Faults are by version, then by check and file.
+	Faults []Fault
+	// Savepoints and Objects count what was looked at, Rows what Deep read.
+	Savepoints, Objects int
+	Rows                int64
+	// Unfortified are readable savepoints that have no checkpoint of their own
+	// yet: an ingester ended between a seal and its checkpoint. No fault: Repair
+	// and the next vacuum write it.
+	Unfortified []int64
+	// NotBackedUp are savepoints of a table with backups that have none yet.
+	NotBackedUp []int64
+}
+
+// Open counts the faults that were not repaired.
+func (r *CheckReport) Open() (n int) {
+	for _, f := range r.Faults {
+		if !f.Repaired {
+			n++
+		}
+	}
+	return n
+}
+
+// Check opens every savepoint and the newest version and looks at all that they
+// depend on. Damage is a Fault; an error is one of the store, or of a log that
+// a newer or another program wrote.
+func Check(ctx context.Context, table *delta.Table, o CheckOptions) (*CheckReport, error) {
+	c := &checker{CheckOptions: o, table: table, store: table.Store(), report: &CheckReport{}, needs: map[string]*need{}, parts: map[partKey]*part{}, rows: map[int64][]*part{}}
+	err := c.run(ctx)
+	slices.SortStableFunc(c.report.Faults, func(a, b Fault) int {
+		return cmp.Or(cmp.Compare(a.Version, b.Version), strings.Compare(a.Check, b.Check), strings.Compare(a.File, b.File))
+	})
+	return c.report, err
+}
+
+// checker is one run of Check.
+type checker struct {
+	CheckOptions
+	table  *delta.Table
+	store  objstore.Store
+	report *CheckReport
+	mu     sync.Mutex // guards report.Faults
+
+	objects map[string]int64 // every object below the root, with its size
+	listing *deltalog.Listing
+	newest  *delta.Snapshot
+	pins    []Pin
+	// labels is nil where the map can't be read.
+	labels   *Map
+	progress map[int64]*progress.Progress // of the pins, and the one in force
+	// needs are the data files and deletion vectors that pins and the newest
+	// version refer to; with Deep, parts are what their rows are read from.
+	needs map[string]*need
+	parts map[partKey]*part
+	// rows is what each version is made of, with Deep only.
+	rows map[int64][]*part
+}
+
+func (c *checker) fault(f Fault) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.report.Faults = append(c.report.Faults, f)
+}
+
+// faultOf begins a fault of a pin.
+func faultOf(p Pin, check string, severity Severity, message string) Fault {
+	f := Fault{Check: check, Severity: severity, Version: p.Version, Message: message}
+	if len(p.Names) > 0 {
+		f.Label = p.Names[0]
+	}
+	return f
+}
+
+// isDamage tells damage of the table from trouble in reaching it.
+func isDamage(err error) bool {
+	for _, known := range []error{delta.ErrCorrupt, objstore.ErrNotExist, delta.ErrVersionNotFound, progress.ErrFormat, ErrForeign, ErrNotSealer, ErrGap} {
+		if errors.Is(err, known) {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *checker) run(ctx context.Context) error {
+	if err := c.list(ctx); err != nil {
+		return err
+	}
+	if ok, err := c.openNewest(ctx); err != nil || !ok {
+		return err
+	}
+	c.pins = PinsOf(c.newest)
+	c.report.Savepoints = len(c.pins)
+	if err := c.checkIslands(ctx); err != nil {
+		return err
+	}
+	if err := c.checkBackupsAhead(ctx); err != nil {
+		return err
+	}
+	if err := c.checkMap(ctx); err != nil {
+		return err
+	}
+	if err := c.checkHint(ctx); err != nil {
+		return err
+	}
+	if err := c.openSavepoints(ctx); err != nil {
+		return err
+	}
+	c.checkFiles()
+	if err := c.checkSideFiles(ctx); err != nil {
+		return err
+	}
+	if err := c.checkRows(ctx); err != nil {
+		return err
+	}
+	if err := c.checkBackups(ctx); err != nil {
+		return err
+	}
+	return c.checkProperties(ctx)
+}
+
+// list lists everything below the root, and the log.
+func (c *checker) list(ctx context.Context) error {
+	c.objects = map[string]int64{}
+	for object, err := range c.store.List(ctx, "", "") {
+		if err != nil {
+			return fmt.Errorf("list %s: %w", c.store, err)
+		}
+		c.objects[object.Key] = object.Size
+	}
+	c.report.Objects = len(c.objects)
+	var err error
+	c.listing, err = deltalog.List(ctx, c.store, 0)
+	return err
+}
+
+// openNewest opens the newest version; ok is false where it can't be read, and
+// the fault says why.
+func (c *checker) openNewest(ctx context.Context) (ok bool, err error) {
+	if c.newest, err = c.table.Snapshot(ctx); err == nil {
+		return true, nil
+	}
+	if !isDamage(err) {
+		return false, err
+	}
+	f := Fault{
+		Check: "log", Severity: SeverityError, Version: -1, Message: fmt.Sprintf("the newest version can't be read: %v", err),
+		Repair: "bring the file back from a copy of the storage; `gscd check --repair` tries the backups of savepoints",
+	}
+	if version, any := c.listing.Newest(); any {
+		f.Version = version
+	}
+	if c.Repair {
+		var back []string
+		if back, err = c.restoreDamaged(ctx); err != nil {
+			return false, err
+		}
+		if c.newest, err = c.table.Snapshot(ctx); err == nil {
+			f.Repaired, f.Repair = true, "done: put back "+strings.Join(back, ", ")
+			err = c.list(ctx)
+		} else if isDamage(err) {
+			err = nil
+		}
+	} else {
+		err = nil
+	}
+	c.fault(f)
+	return f.Repaired, err
+}
+
+// checkMap reads the map and compares it with what the versions say of themselves.
+func (c *checker) checkMap(ctx context.Context) error {
+	versions := versionsOf(c.pins)
+	if txn, ok := c.newest.Txn(progress.AppID); ok && !slices.Contains(versions, txn.Version) {
+		versions = append(versions, txn.Version)
+	}
+	var faults map[int64]error
+	c.progress, faults = readProgress(ctx, c.table, versions)
+	for _, err := range faults {
+		if !isDamage(err) {
+			return err
+		}
+	}
+	m, err := Read(ctx, c.table, c.newest)
+	switch {
+	case errors.Is(err, ErrNewer):
+		return err
+	case err != nil && !isDamage(err):
+		c.fault(Fault{Check: "settings", Severity: SeverityError, Version: c.newest.Version(), Message: err.Error(),
+			Repair: "set the table's properties gscd.* back to what they were"})
+	case err != nil:
+		c.fault(Fault{Check: "map", Severity: SeverityError, Version: c.newest.Version(), Message: err.Error(),
+			Repair: "the commit or the label that is named is lost; bring it back from a copy of the storage"})
+	default:
+		c.labels = m
+		c.checkSeals()
+		c.checkTotals()
+	}
+	return nil
+}
+
+// checkSeals looks whether the versions of the map sealed their labels, in order.
+func (c *checker) checkSeals() {
+	last := Entry{Version: -1}
+	for _, e := range c.labels.Entries {
+		if e.State == Sealed && !e.Kept {
+			if e.Version < last.Version {
+				c.fault(Fault{Check: "map", Severity: SeverityError, Label: e.Name, Version: e.Version,
+					Message: fmt.Sprintf("its version is below %d, that of %s before it", last.Version, last.Name),
+					Repair:  "none is known: report it, with the table's log"})
+			}
+			last = e
+		}
+		p := c.progress[e.Version]
+		if !e.pinned() || p == nil {
+			continue // a commit that can't be read is a fault already
+		}
+		if _, err := sealIn(p, e); err != nil {
+			c.fault(Fault{Check: "seal", Severity: SeverityError, Label: e.Name, Version: e.Version, Message: err.Error(),
+				Repair: "none is known: report it, with the table's log"})
+		}
+	}
+}
+
+// checkTotals looks whether every record has its one fate.
+func (c *checker) checkTotals() {
+	t := c.labels.Progress.Totals
+	if n := t.Missing(); n != 0 {
+		c.fault(Fault{Check: "totals", Severity: SeverityError, Version: c.newest.Version(),
+			Message: fmt.Sprintf("of %d records taken the fates add up to %d: %d have none", t.Taken, t.Taken-n, n),
+			Repair:  "none is known: report it, with the table's log"})
+	}
+}
+
+// openSavepoints opens every pinned version and the newest one, gathers what
+// they refer to, and compares it with what was sealed.
+func (c *checker) openSavepoints(ctx context.Context) error {
+	byVersion := map[int64]Pin{}
+	for _, p := range c.pins {
+		byVersion[p.Version] = p
+	}
+	c.refer(c.newest, Pin{Version: c.newest.Version()})
+	return c.table.EachSnapshot(ctx, versionsOf(c.pins), func(version int64, s *delta.Snapshot, err error) error {
+		p := byVersion[version]
+		if err != nil {
+			if !isDamage(err) {
+				return err
+			}
+			f := faultOf(p, "savepoint", SeverityError, err.Error())
+			f.Repair = "bring the log file back from a copy of the storage, or give the savepoint up with `gscd savepoint delete " + p.Names[0] + "`"
+			c.fault(f)
+			return nil
+		}
+		c.refer(s, p)
+		for _, ev := range c.evidenceOf(p) {
+			if digest := Digest(s); ev.Digest != "" && ev.Digest != digest {
+				f := faultOf(p, "savepoint", SeverityError, fmt.Sprintf("its files and deletion vectors are not those that were sealed: their digest is %.12s…, the evidence says %.12s…", digest, ev.Digest))
+				f.File = deltalog.CheckpointKey(version)
+				f.Repair = "compare " + f.File + " with its copy in " + BackupFolder
+				c.fault(f)
+				break
+			}
+		}
+		return nil
+	})
+}
+
+// evidenceOf gives the evidence of the labels that a pin is for.
+func (c *checker) evidenceOf(p Pin) (list []*progress.Evidence) {
+	at := c.progress[p.Version]
+	if at == nil {
+		return nil
+	}
+	for i := range at.Seals {
+		ev := &at.Seals[i]
+		if slices.ContainsFunc(p.Names, func(name string) bool { return name == ev.Name || strings.HasPrefix(name, ev.Name+"@") }) {
+			list = append(list, ev)
+		}
+	}
+	return list
+}

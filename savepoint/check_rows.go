@@ -1,0 +1,176 @@
+package savepoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/gscd-io/gscd/delta"
+	"github.com/gscd-io/gscd/delta/action"
+	"github.com/gscd-io/gscd/delta/objstore"
+	"github.com/gscd-io/gscd/delta/parquet"
+	"github.com/gscd-io/gscd/progress"
+)
+
+// partKey is a data file under one deletion vector.
+type partKey = action.FileKey
+
+// part is the rows of a data file under one deletion vector: savepoints share
+// most of them, so each is read once.
+type part struct {
+	add     *action.Add
+	columns []parquet.Column
+	rows    int64 // live ones
+	err     error
+}
+
+// keepParts notes what the rows of a version are made of.
+func (c *checker) keepParts(s *delta.Snapshot) {
+	var columns []parquet.Column
+	for _, f := range s.Schema().Fields {
+		if f.Type.IsLeaf() && !slices.Contains(s.Metadata().PartitionColumns, f.Name) {
+			columns = append(columns, parquet.Column{Name: f.Name, Type: f.Type})
+		}
+	}
+	var parts []*part
+	for _, add := range s.Files() {
+		p := c.parts[add.Key()]
+		if p == nil {
+			p = &part{add: add, columns: columns}
+			c.parts[add.Key()] = p
+		}
+		parts = append(parts, p)
+	}
+	c.rows[s.Version()] = parts
+}
+
+// fileReaders is how many data files are decoded at a time.
+const fileReaders = 4
+
+// checkRows reads every row of every savepoint and of the newest version, and
+// compares their number with the evidence.
+func (c *checker) checkRows(ctx context.Context) error {
+	if !c.Deep {
+		return nil
+	}
+	if err := c.readParts(ctx); err != nil {
+		return err
+	}
+	for _, p := range c.pins {
+		for _, ev := range c.evidenceOf(p) {
+			if parts, opened := c.rows[p.Version]; opened {
+				c.compareRows(parts, faultOf(p, "rows", SeverityError, ""), ev.Rows, "the evidence of its seal")
+			}
+			break // the labels of one version have the same rows
+		}
+	}
+	txn, ok := c.newest.Txn(progress.AppID)
+	if ok && txn.Version == c.newest.Version() && c.progress[txn.Version] != nil {
+		f := Fault{Check: "rows", Severity: SeverityError, Version: c.newest.Version()}
+		c.compareRows(c.rows[c.newest.Version()], f, c.progress[txn.Version].Rows, "its progress")
+	}
+	return nil
+}
+
+func (c *checker) compareRows(parts []*part, f Fault, want int64, source string) {
+	got := int64(0)
+	for _, p := range parts {
+		if p.err != nil {
+			return // reported with its file
+		}
+		got += p.rows
+	}
+	if got != want {
+		f.Message = fmt.Sprintf("it has %d rows, %s says %d", got, source, want)
+		f.Repair = "none is known: report it, with the table's log"
+		c.fault(f)
+	}
+}
+
+// readParts reads every part once and reports the files that can't be read.
+func (c *checker) readParts(ctx context.Context) error {
+	var list []*part
+	for _, p := range c.parts {
+		list = append(list, p)
+	}
+	work := make(chan *part)
+	var wg sync.WaitGroup
+	for range min(fileReaders, len(list)) {
+		wg.Go(func() {
+			for p := range work {
+				p.rows, p.err = countRows(ctx, c.store, p)
+			}
+		})
+	}
+	for _, p := range list {
+		work <- p
+	}
+	close(work)
+	wg.Wait()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	for _, p := range list {
+		c.report.Rows += p.rows
+		if p.err == nil {
+			continue
+		}
+		if !isDamage(p.err) && !errors.Is(p.err, parquet.ErrCorrupt) && !errors.Is(p.err, parquet.ErrColumnType) {
+			return p.err
+		}
+		key, err := action.Key(p.add.Path)
+		if err != nil {
+			continue // a fault of its version already
+		}
+		n := c.needs[key]
+		if n == nil || n.bad || c.vectorIsBad(p.add) {
+			continue
+		}
+		n.bad = true
+		c.fileFault(key, "rows", n, p.err.Error())
+	}
+	return nil
+}
+
+// vectorIsBad tells that the file of an add's deletion vector is reported already.
+func (c *checker) vectorIsBad(add *action.Add) bool {
+	if add.DeletionVector == nil {
+		return false
+	}
+	key, stored, err := delta.VectorKey(add.DeletionVector)
+	return err == nil && stored && c.needs[key] != nil && c.needs[key].bad
+}
+
+// countRows decodes every cell of a part and counts the live rows.
+func countRows(ctx context.Context, store objstore.Store, p *part) (live int64, err error) {
+	key, err := action.Key(p.add.Path)
+	if err != nil {
+		return 0, err
+	}
+	dead, err := delta.ReadDeletionVector(ctx, store, p.add)
+	if err != nil {
+		return 0, err
+	}
+	file, err := parquet.Open(objstore.NewReaderAt(ctx, store, key, p.add.Size), p.add.Size)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", key, err)
+	}
+	seen := int64(0)
+	for batch, err := range file.Scan(ctx, p.columns, parquet.ScanOptions{}) {
+		if err != nil {
+			return live, fmt.Errorf("%s: %w", key, err)
+		}
+		seen += int64(batch.Rows)
+		for i := range batch.Rows {
+			if dead == nil || !dead.Contains(uint32(batch.FirstRow+int64(i))) {
+				live++
+			}
+		}
+	}
+	if seen != file.NumRows() && len(p.columns) > 0 {
+		return live, fmt.Errorf("%w: %s gave %d rows of %d", delta.ErrCorrupt, key, seen, file.NumRows())
+	}
+	return live, nil
+}

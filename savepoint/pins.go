@@ -1,0 +1,52 @@
+package savepoint
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/gscd-io/gscd/delta"
+)
+
+// Pin is a version that nothing may make unreadable, and what it is pinned for.
+type Pin struct {
+	Version int64
+	// Names are labels, LABEL@VERSION of rolled-back savepoints that are still
+	// kept, and names that people gave; sorted.
+	Names []string
+}
+
+// PinsOf gives what the txn actions of a snapshot pin, by rising version.
+// Vacuum, log cleanup and check go by this list and by no other. It needs
+// nothing but the snapshot, so that it holds where the rest is damaged.
+func PinsOf(s *delta.Snapshot) []Pin {
+	names := map[int64][]string{}
+	for txn := range s.Txns() {
+		name, isSeal := strings.CutPrefix(txn.AppID, sealPrefix)
+		if !isSeal {
+			var isNamed bool
+			if name, isNamed = strings.CutPrefix(txn.AppID, namedPrefix); !isNamed {
+				continue
+			}
+		}
+		if txn.Version >= 0 {
+			names[txn.Version] = append(names[txn.Version], name)
+		}
+	}
+	pins := make([]Pin, 0, len(names))
+	for version, list := range names {
+		slices.Sort(list)
+		pins = append(pins, Pin{version, list})
+	}
+	slices.SortFunc(pins, func(a, b Pin) int { return cmp.Compare(a.Version, b.Version) })
+	return pins
+}
+
+// versionsOf gives the versions of pins.
+func versionsOf(pins []Pin) []int64 {
+	versions := make([]int64, len(pins))
+	for i, p := range pins {
+		versions[i] = p.Version
+	}
+	return versions
+}

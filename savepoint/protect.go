@@ -1,0 +1,111 @@
+package savepoint
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/gscd-io/gscd/delta"
+	"github.com/gscd-io/gscd/progress"
+)
+
+// ProtectedDays is for how long the table's properties keep other engines away
+// from old versions, where nothing else is set.
+const ProtectedDays = 3650
+
+// horizon is how long before the oldest savepoint outgrows the properties Check warns.
+const horizon = 365 * 24 * time.Hour
+
+// checkProperties looks whether the properties that keep VACUUM and log cleanup
+// of other engines away still stand.
+func (c *checker) checkProperties(ctx context.Context) error {
+	days := ProtectedDays
+	list := weakened(c.newest)
+	if len(list) == 0 {
+		if age, name := c.oldestPin(); age > ProtectedDays*24*time.Hour-horizon {
+			if protected, _ := protectedFor(c.newest, delta.PropertyDeletedFileRetention); age > protected-horizon {
+				days += int(age / (24 * time.Hour))
+				list = append(list, weakness{delta.PropertyDeletedFileRetention, fmt.Sprintf("%s is %d days old, and the property protects for %d days: other engines will refuse to read it, and may remove its files",
+					name, age/(24*time.Hour), protected/(24*time.Hour))})
+			}
+		}
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	repaired, repair := false, "`gscd check --repair` sets the protective properties in one commit"
+	if c.Repair {
+		version, err := Protect(ctx, c.table, days)
+		if err != nil {
+			return err
+		}
+		repaired, repair = true, fmt.Sprintf("done: set by version %d", version)
+	}
+	for _, w := range list {
+		c.fault(Fault{Check: "properties", Severity: SeverityWarning, Version: c.newest.Version(), Message: w.property + ": " + w.message, Repair: repair, Repaired: repaired})
+	}
+	return nil
+}
+
+// weakness is a protective property that does not protect.
+type weakness struct{ property, message string }
+
+// weakened lists the protective properties that do not stand.
+func weakened(s *delta.Snapshot) (list []weakness) {
+	for _, property := range []string{delta.PropertyDeletedFileRetention, delta.PropertyLogRetention} {
+		got, err := protectedFor(s, property)
+		switch {
+		case err != nil:
+			list = append(list, weakness{property, err.Error()})
+		case got < ProtectedDays*24*time.Hour:
+			list = append(list, weakness{property, fmt.Sprintf("it is %s; less than %d days lets other engines remove files of savepoints", valueOf(s, property), ProtectedDays)})
+		}
+	}
+	if value, _ := s.Property(delta.PropertyExpiredLogCleanup); value != "false" {
+		list = append(list, weakness{delta.PropertyExpiredLogCleanup, fmt.Sprintf("it is %s, not \"false\": other engines may clean the log that savepoints need", valueOf(s, delta.PropertyExpiredLogCleanup))})
+	}
+	return list
+}
+
+func valueOf(s *delta.Snapshot, property string) string {
+	if value, ok := s.Property(property); ok {
+		return fmt.Sprintf("%q", value)
+	}
+	return "not set"
+}
+
+func protectedFor(s *delta.Snapshot, property string) (time.Duration, error) {
+	value, ok := s.Property(property)
+	if !ok {
+		return 0, nil
+	}
+	return delta.ParseInterval(value)
+}
+
+// oldestPin gives the age of the oldest savepoint since its seal, and its name.
+func (c *checker) oldestPin() (age time.Duration, name string) {
+	for _, p := range c.pins {
+		for _, ev := range c.evidenceOf(p) {
+			if at, err := time.Parse(time.RFC3339Nano, ev.SealedAt); err == nil && c.Now.Sub(at) > age {
+				age, name = c.Now.Sub(at), p.Names[0]
+			}
+		}
+	}
+	return age, name
+}
+
+// Protect sets the properties that keep VACUUM and log cleanup of other engines
+// away from versions of so many days, in one commit. It gives its version.
+func Protect(ctx context.Context, table *delta.Table, days int) (int64, error) {
+	return edit(ctx, table, "set protective properties", func(s *delta.Snapshot, _ *Map, tx *delta.Transaction, _ *progress.Progress) error {
+		meta := *s.Metadata()
+		meta.Configuration = maps.Clone(meta.Configuration)
+		if meta.Configuration == nil {
+			meta.Configuration = map[string]string{}
+		}
+		maps.Copy(meta.Configuration, delta.ProtectiveProperties(days))
+		tx.SetMetadata(meta)
+		return nil
+	})
+}
