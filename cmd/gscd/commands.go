@@ -23,9 +23,16 @@ type newCommand func(*app) *cobra.Command
 // commands are all commands, in the order of the help page.
 var commands = []newCommand{
 	newIngestCommand,
+	newRecordCommand,
+	newStatusCommand,
 	newSnapshotsCommand,
 	newQueryCommand,
+	newDescribeCommand,
 	newRollbackCommand,
+	newSavepointCommand,
+	newVacuumCommand,
+	newDeadLetterCommand,
+	newCheckCommand,
 	newConfigCommand,
 	newVersionCommand,
 	newCompletionCommand,

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -65,10 +64,9 @@ func settings(f *pflag.FlagSet, flags []settingFlag) []config.Flag {
 
 // ingestFlags are the flags of the run itself.
 type ingestFlags struct {
+	sourceFlags
 	untilEnd    bool
-	input       []string
 	topicTables []string
-	now         string
 }
 
 func newIngestCommand(a *app) *cobra.Command {
@@ -98,10 +96,9 @@ them) instead of a broker, and stops at their end.`,
 	}
 	flags := c.Flags()
 	addSettingFlags(flags, tableFlags)
+	f.sourceFlags.add(flags)
 	flags.BoolVar(&f.untilEnd, "until-end", false, "stop when nothing is left to do without a new record or a later clock")
-	flags.StringArrayVar(&f.input, "input", nil, "read this recorded `file` instead of a broker; repeat it, the files are one recording")
 	flags.StringArrayVar(&f.topicTables, "topic-table", nil, "recorded `TOPIC=TABLE`: the recorded topic belongs to the table of that name; repeat it")
-	flags.StringVar(&f.now, "now", "", "clock of the seal rule, RFC 3339 (default: the real `time`; with --input the largest timestamp in it)")
 	return c
 }
 
@@ -147,18 +144,6 @@ func (a *app) ingest(ctx context.Context, cfg *config.Config, f *ingestFlags) er
 		jobs = append(jobs, j)
 	}
 	return a.runJobs(ctx, jobs)
-}
-
-// clock is that of --now, nil where it was not given.
-func (f *ingestFlags) clock() (func() time.Time, error) {
-	if f.now == "" {
-		return nil, nil
-	}
-	now, err := time.Parse(time.RFC3339Nano, f.now)
-	if err != nil {
-		return nil, usagef("--now %q is no time: write it like 2022-07-17T00:20:00+08:00", f.now)
-	}
-	return func() time.Time { return now }, nil
 }
 
 // recordedTopics gives the topics that --topic-table assigns to tables.
