@@ -2,9 +2,12 @@ package delta
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"runtime"
+	"slices"
 	"sort"
 	"sync"
 	"time"
@@ -100,4 +103,52 @@ func (t *Table) VersionAt(ctx context.Context, at time.Time) (int64, time.Time, 
 			at.UTC().Format(time.RFC3339Nano), versions[0], times[versions[0]].UTC().Format(time.RFC3339Nano))
 	}
 	return versions[n-1], times[versions[n-1]], nil
+}
+
+// CommittedVersion is a readable version and what its commit says of itself.
+type CommittedVersion struct {
+	Version int64
+	// Committed is as CommitTime's; Info is the commitInfo, nil where there is
+	// none. Both are zero for a checkpoint whose commit file is gone.
+	Committed time.Time
+	Info      json.RawMessage
+}
+
+// History gives the readable versions, rising, reading some commits at a time.
+// The sequence ends with the first error.
+func (t *Table) History(ctx context.Context) iter.Seq2[CommittedVersion, error] {
+	return func(yield func(CommittedVersion, error) bool) {
+		listing, err := deltalog.List(ctx, t.store, 0)
+		if err != nil {
+			yield(CommittedVersion{}, err)
+			return
+		}
+		versions := listing.Versions()
+		times := commitTimes(listing.Commits)
+		var commits []deltalog.Commit
+		var at []time.Time
+		for i, c := range listing.Commits {
+			if _, readable := slices.BinarySearch(versions, c.Version); readable {
+				commits, at = append(commits, c), append(at, times[i])
+			}
+		}
+		i := 0
+		for c, err := range deltalog.ReadCommits(ctx, t.store, commits) {
+			if err != nil {
+				yield(CommittedVersion{}, err)
+				return
+			}
+			v := CommittedVersion{Version: commits[i].Version, Committed: at[i], Info: c.Info}
+			if own := action.ParseInfo(c.Info).InCommitTimestamp; own != nil {
+				v.Committed = time.UnixMilli(*own)
+			}
+			if !yield(v, nil) {
+				return
+			}
+			i++
+		}
+		if len(versions) > len(commits) { // a lone checkpoint
+			yield(CommittedVersion{Version: versions[len(versions)-1]}, nil)
+		}
+	}
 }

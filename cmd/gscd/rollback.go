@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -13,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gscd-io/gscd/ingest/change"
+	"github.com/gscd-io/gscd/ingest/kafka"
 	"github.com/gscd-io/gscd/query/output"
 	"github.com/gscd-io/gscd/savepoint"
 )
@@ -125,20 +127,53 @@ func planRecord(p *savepoint.Plan, dryRun bool) output.Record {
 // earliestOffsets asks the brokers for the oldest offsets that the table's topics
 // still have; nil where no brokers are configured.
 func (a *app) earliestOffsets(ctx context.Context, t *openedTable) (map[change.PartitionID]int64, error) {
-	return nil, nil
+	cfg, err := a.config()
+	if err != nil || len(cfg.Kafka.Brokers) == 0 {
+		return nil, err
+	}
+	var topics []string
+	for _, p := range t.labels.Progress.State.Partitions {
+		if !slices.Contains(topics, p.Topic) {
+			topics = append(topics, p.Topic)
+		}
+	}
+	o, err := a.kafkaOptions(cfg, topics)
+	if err != nil {
+		return nil, err
+	}
+	consumer, err := kafka.New(o)
+	if err != nil {
+		return nil, err
+	}
+	defer consumer.Close()
+	consumer.ExpectTopicIDs(t.labels.Progress.TopicIDs)
+	states, _, err := consumer.Partitions(ctx)
+	if err != nil {
+		return nil, brokerFault(ctx, cfg, err)
+	}
+	earliest := map[change.PartitionID]int64{}
+	for _, s := range states {
+		earliest[s.ID] = s.Earliest
+	}
+	return earliest, nil
+}
+
+// isTerminal reports whether there is somebody to ask.
+func (a *app) isTerminal() bool {
+	in, ok := a.stdin.(io.Writer)
+	return ok && output.TerminalOf(in).Width > 0
 }
 
 // confirm asks at the terminal. Without one it is wrong usage: a script says --yes.
 func (a *app) confirm(question string) error {
-	in, ok := a.stdin.(io.Writer)
-	if !ok || output.TerminalOf(in).Width == 0 {
+	if !a.isTerminal() {
 		return usagef("this changes the table and there is no terminal to ask at: give --yes, or --dry-run to see what it would do")
 	}
 	fmt.Fprintf(a.stderr, "%s [y/N] ", question)
-	line, _ := bufio.NewReader(a.stdin).ReadString('\n')
+	line, _ := bufio.NewReader(a.stdin).ReadString('\n') // an end without an answer is no
 	switch strings.ToLower(strings.TrimSpace(line)) {
 	case "y", "yes":
 		return nil
 	}
-	return silently(exitFailed, fmt.Errorf("not confirmed"))
+	return errors.New("not confirmed: nothing was changed")
 }

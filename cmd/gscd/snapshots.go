@@ -119,10 +119,6 @@ func evidenceRecord(m *savepoint.Map, e savepoint.Entry, seal *savepoint.Seal) o
 	if e.Kept {
 		in = seal.Progress
 	}
-	var reason any
-	if ev.Reason != "" {
-		reason = ev.Reason
-	}
 	return output.Record{
 		{Name: "label", Value: e.Name},
 		{Name: "version", Value: e.Version},
@@ -133,7 +129,7 @@ func evidenceRecord(m *savepoint.Map, e savepoint.Entry, seal *savepoint.Seal) o
 		{Name: "clock", Value: instant(ev.Clock)},
 		{Name: "forced", Value: ev.Forced},
 		{Name: "attributes", Value: append([]string{}, ev.Attributes...)},
-		{Name: "reason", Value: reason},
+		{Name: "reason", Value: orNull(ev.Reason)},
 		{Name: "rows", Value: ev.Rows},
 		{Name: "counts", Value: countsRecord(ev.Counts, m.DeadLettersUpTo(in, e.Label))},
 		{Name: "split_pairs", Value: ev.Counts.SplitPairs},

@@ -1,0 +1,227 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gscd-io/gscd/ingest/change"
+	"github.com/gscd-io/gscd/ingest/deadletter"
+	"github.com/gscd-io/gscd/query/output"
+)
+
+func newDeadLetterCommand(a *app) *cobra.Command {
+	return group(&cobra.Command{
+		Use:     "dead-letter",
+		GroupID: groupChanging,
+		Short:   "Look at the records that could not be applied",
+		Example: `  gscd dead-letter list
+  gscd dead-letter show shop.user_dim/0/42`,
+	}, newDeadLetterListCommand(a), newDeadLetterShowCommand(a))
+}
+
+// deadLetterFilter picks entries.
+type deadLetterFilter struct {
+	label, reason string
+	limit         int
+}
+
+func newDeadLetterListCommand(a *app) *cobra.Command {
+	var f deadLetterFilter
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "List the dead letters: where each record lies, and why it was not applied",
+		Long: `Prints a record for each dead letter, by topic, partition and offset. label is the day that
+lacks the record; state is "active", or "undone" where the table was rolled back behind
+it and has not come past its offset again.`,
+		Example: `  gscd dead-letter list --label 2022-07-16
+  gscd dead-letter list --reason decode --format csv`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return a.listDeadLetters(c.Context(), f) },
+	}
+	c.Flags().StringVar(&f.label, "label", "", "those that count in this `label`")
+	c.Flags().StringVar(&f.reason, "reason", "", "those with this `reason`: decode, key, future, late, partial, ...")
+	c.Flags().IntVar(&f.limit, "limit", 0, "print at most that `number` (default: all)")
+	return c
+}
+
+func newDeadLetterShowCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "show TOPIC/PARTITION/OFFSET",
+		Short: "Print one dead letter with the bytes of its record",
+		Long: `Prints one dead letter. key, value and headers are text where the bytes are UTF-8, else
+base64 under key_base64 and value_base64.`,
+		Example: `  gscd dead-letter show shop.user_dim/0/42`,
+		Args:    cobra.ExactArgs(1),
+		RunE:    func(c *cobra.Command, args []string) error { return a.showDeadLetter(c.Context(), args[0]) },
+	}
+}
+
+// deadLetters opens the dead-letter table of a table.
+func (a *app) deadLetters(ctx context.Context) (*openedTable, *deadletter.Table, error) {
+	t, err := a.openTable(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	store, err := a.openStore(ctx, deadLetterAddress(t.Address))
+	if err != nil {
+		return nil, nil, err
+	}
+	return t, deadletter.Open(store), nil
+}
+
+// deadLetterState tells whether an entry still counts: a rollback undoes those
+// that were made after the label that it went to, until they are made again.
+func (t *openedTable) deadLetterState(e *deadletter.Entry) string {
+	state := &t.labels.Progress.State
+	p := state.Find(change.PartitionID{Topic: e.Topic, Partition: e.Partition})
+	// A record that was held when that label was sealed lies below the offsets.
+	made, err := t.labels.Calendar.Parse(e.OpenLabel)
+	if p == nil || e.Offset >= p.Next || err == nil && made > state.Open {
+		return "undone"
+	}
+	return "active"
+}
+
+func (a *app) listDeadLetters(ctx context.Context, f deadLetterFilter) error {
+	t, dead, err := a.deadLetters(ctx)
+	if err != nil {
+		return err
+	}
+	if f.label != "" {
+		if _, err := t.labels.Calendar.Parse(f.label); err != nil {
+			return fmt.Errorf("--label: %w", err)
+		}
+	}
+	var list []deadletter.Entry
+	err = dead.Each(ctx, func(e deadletter.Entry) error {
+		if f.label != "" && e.Label != f.label || f.reason != "" && e.Reason != f.reason {
+			return nil
+		}
+		e.Key, e.Value, e.Headers = nil, nil, nil // not listed, and they may be large
+		list = append(list, e)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("table %s: dead letters: %w", t.Name, err)
+	}
+	slices.SortFunc(list, func(a, b deadletter.Entry) int {
+		return cmp.Or(strings.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Offset, b.Offset))
+	})
+	if f.limit > 0 && len(list) > f.limit {
+		a.noticef("%d of %d dead letters", f.limit, len(list))
+		list = list[:f.limit]
+	}
+	w, err := a.printRecords("topic", "partition", "offset", "timestamp", "label", "open_label", "reason", "column", "detail", "length", "state")
+	if err != nil {
+		return err
+	}
+	for i := range list {
+		e := &list[i]
+		if err := w.Write(e.Topic, e.Partition, e.Offset, brokerTime(e.Timestamp), e.Label, e.OpenLabel, e.Reason, orNull(e.Column), orNull(e.Detail),
+			e.Length, t.deadLetterState(e)); err != nil {
+			return err
+		}
+	}
+	return w.Close()
+}
+
+func (a *app) showDeadLetter(ctx context.Context, place string) error {
+	topic, partition, offset, err := parsePlace(place)
+	if err != nil {
+		return usagef("%w", err)
+	}
+	t, dead, err := a.deadLetters(ctx)
+	if err != nil {
+		return err
+	}
+	var found *deadletter.Entry
+	err = dead.Each(ctx, func(e deadletter.Entry) error {
+		if e.Topic == topic && e.Partition == partition && e.Offset == offset {
+			found = &e
+			return errFound
+		}
+		return nil
+	})
+	switch {
+	case err != nil && !errors.Is(err, errFound):
+		return fmt.Errorf("table %s: dead letters: %w", t.Name, err)
+	case found == nil:
+		return fmt.Errorf("table %s has no dead letter at %s: `gscd dead-letter list` shows them", t.Name, place)
+	}
+	return a.printObject(t.deadLetterRecord(found))
+}
+
+var errFound = errors.New("found")
+
+// parsePlace reads TOPIC/PARTITION/OFFSET.
+func parsePlace(place string) (topic string, partition int32, offset int64, err error) {
+	parts := strings.Split(place, "/")
+	if len(parts) == 3 && parts[0] != "" {
+		p, err1 := strconv.ParseInt(parts[1], 10, 32)
+		o, err2 := strconv.ParseInt(parts[2], 10, 64)
+		if err1 == nil && err2 == nil && p >= 0 && o >= 0 {
+			return parts[0], int32(p), o, nil
+		}
+	}
+	return "", 0, 0, fmt.Errorf("%q is no place of a record: write TOPIC/PARTITION/OFFSET", place)
+}
+
+func (t *openedTable) deadLetterRecord(e *deadletter.Entry) output.Record {
+	headers := output.Record{}
+	for _, h := range e.Headers {
+		headers = append(headers, bytesItem(h.Key, h.Value))
+	}
+	return output.Record{
+		{Name: "topic", Value: e.Topic},
+		{Name: "partition", Value: e.Partition},
+		{Name: "offset", Value: e.Offset},
+		{Name: "timestamp", Value: brokerTime(e.Timestamp)},
+		{Name: "state", Value: t.deadLetterState(e)},
+		{Name: "label", Value: e.Label},
+		{Name: "open_label", Value: e.OpenLabel},
+		{Name: "reason", Value: e.Reason},
+		{Name: "column", Value: orNull(e.Column)},
+		{Name: "detail", Value: orNull(e.Detail)},
+		{Name: "length", Value: e.Length},
+		{Name: "headers", Value: headers},
+		bytesItem("key", e.Key),
+		bytesItem("value", e.Value),
+	}
+}
+
+// bytesItem gives bytes as text where they are, else as base64 under another name.
+func bytesItem(name string, b []byte) output.Item {
+	switch {
+	case b == nil:
+		return output.Item{Name: name}
+	case utf8.Valid(b):
+		return output.Item{Name: name, Value: string(b)}
+	}
+	return output.Item{Name: name + "_base64", Value: base64.StdEncoding.EncodeToString(b)}
+}
+
+// brokerTime gives a broker timestamp in milliseconds, null where there is none.
+func brokerTime(ms int64) any {
+	if ms < 0 {
+		return nil
+	}
+	return time.UnixMilli(ms)
+}
+
+// orNull gives an empty text as null.
+func orNull(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}
