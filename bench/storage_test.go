@@ -78,7 +78,7 @@ func TestStorage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := savepoint.Vacuum(ctx, table, savepoint.VacuumOptions{Now: time.Now()}); err != nil {
+	if _, err := savepoint.Vacuum(ctx, table, savepoint.VacuumOptions{Now: time.Now(), Grace: time.Nanosecond, Retain: time.Nanosecond}); err != nil {
 		t.Fatal(err)
 	}
 	after := bytesUnder(t, store)

@@ -77,11 +77,10 @@ func MakeTable(ctx context.Context, store objstore.Store, cal *snapshotter.Calen
 
 // tableRow is the row of a key before its first change, with its hidden cells.
 func tableRow(id int64) []schema.Value {
-	text := schema.StringValue
+	text, c := schema.StringValue, cellsOf(id, 0)
 	return []schema.Value{
-		schema.IntValue(id), schema.IntValue(id * 7919 % 100000), text("new"), text(cities[id%8]), schema.IntValue(id % 100000),
-		schema.DoubleValue(float64(id%1000) + .25), text(fmt.Sprintf("customer %d", id%5000)), {}, schema.IntValue(id % 50),
-		text(fmt.Sprintf("2022-07-16T07:%02d:%02d.000000Z", id/60%60, id%60)),
+		schema.IntValue(id), schema.IntValue(c.customer), text(c.status), text(c.city), schema.IntValue(c.amount),
+		schema.DoubleValue(c.price), text(c.name), {}, schema.IntValue(c.quantity), text(c.updated),
 		schema.IntValue(0), schema.IntValue(-1), schema.IntValue(0), schema.IntValue(6), schema.IntValue(id), schema.IntValue(0),
 		schema.IntValue(start * 1000), schema.BoolValue(false),
 	}

@@ -2,9 +2,9 @@ package bench
 
 import (
 	"bytes"
-	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"time"
 
 	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/ingest/change"
@@ -97,27 +97,53 @@ func (w *Workload) record(op byte, id int64) *change.Record {
 
 var cities = [...]string{"Beijing", "Hangzhou", "Wuhan", "Shanghai", "Chengdu", "Nanjing", "Xi'an", "Suzhou"}
 
-// appendRow writes a row image whose values follow from key and version.
+// cells are a row's values, which follow from key and version and do not
+// compress better than a shop's would.
+type cells struct {
+	customer, amount, quantity int64
+	price                      float64
+	status, city, name         string
+	updated                    string
+}
+
+func cellsOf(id, version int64) cells {
+	k, v := mix(uint64(id)), mix(uint64(id)<<32^uint64(version))
+	return cells{
+		customer: int64(k % 100_000), amount: int64(v % 1_000_000), quantity: int64(v >> 20 % 50),
+		price: float64(v>>26%10_000_00) / 100, status: [...]string{"new", "paid", "sent", "done"}[v>>46%4],
+		city: cities[k>>17%8], name: "customer " + strconv.FormatUint(k>>20%1_000_000, 36),
+		updated: time.UnixMicro(start*1000 + version*100_000 + int64(v>>48)).UTC().Format("2006-01-02T15:04:05.000000Z"),
+	}
+}
+
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// appendRow writes a row image.
 func appendRow(b []byte, id, version int64) []byte {
+	c := cellsOf(id, version)
 	b = append(b, `{"id":`...)
 	b = strconv.AppendInt(b, id, 10)
 	b = append(b, `,"customer":`...)
-	b = strconv.AppendInt(b, id*7919%100000, 10)
+	b = strconv.AppendInt(b, c.customer, 10)
 	b = append(b, `,"status":"`...)
-	b = append(b, [...]string{"new", "paid", "sent", "done"}[uint64(version)%4]...)
+	b = append(b, c.status...)
 	b = append(b, `","city":"`...)
-	b = append(b, cities[uint64(id)%8]...)
+	b = append(b, c.city...)
 	b = append(b, `","amount":`...)
-	b = strconv.AppendInt(b, version%100000, 10)
+	b = strconv.AppendInt(b, c.amount, 10)
 	b = append(b, `,"price":`...)
-	b = strconv.AppendInt(b, version%1000, 10)
-	b = append(b, ".25"...)
-	b = append(b, `,"name":"customer `...)
-	b = strconv.AppendInt(b, id%5000, 10)
+	b = strconv.AppendFloat(b, c.price, 'f', 2, 64)
+	b = append(b, `,"name":"`...)
+	b = append(b, c.name...)
 	b = append(b, `","note":null,"quantity":`...)
-	b = strconv.AppendInt(b, version%50, 10)
-	b = append(b, `,"updated_at":"2022-07-16T08:`...)
-	b = append(b, fmt.Sprintf("%02d:%02d.%06dZ", version/60%60, version%60, version%1000000)...)
+	b = strconv.AppendInt(b, c.quantity, 10)
+	b = append(b, `,"updated_at":"`...)
+	b = append(b, c.updated...)
 	return append(b, `"}`...)
 }
 

@@ -293,11 +293,22 @@ func (w *Writer) ended(b *Batch) (map[uint32]*dv.Bitmap, error) {
 	return out, nil
 }
 
-// mark gives every touched file a new deletion vector, all in one .bin file; a
-// file without a live row left goes.
+// largeVector is the number of dead rows from which a deletion vector counts as
+// large. Large ones are packed apart from small ones: a large file is touched
+// again soon and its old vector dies with the pack, while the few bytes of a
+// small file may be pinned for years and would keep a shared pack whole.
+const largeVector = 512
+
+// vectorPack is one .bin file in the making.
+type vectorPack struct {
+	dv.Packer
+	id uuid.UUID
+}
+
+// mark gives every touched file a new deletion vector, packed in at most two
+// .bin files; a file without a live row left goes.
 func (w *Writer) mark(ctx context.Context, ended map[uint32]*dv.Bitmap, tx *delta.Transaction, out *Written) error {
-	var pack dv.Packer
-	id := uuid.New()
+	packs := [2]vectorPack{{id: uuid.New()}, {id: uuid.New()}}
 	now := w.now()
 	var vectors []*action.Add
 	for _, segID := range sortedIDs(ended) {
@@ -310,6 +321,10 @@ func (w *Writer) mark(ctx context.Context, ended map[uint32]*dv.Bitmap, tx *delt
 			out.replaced = append(out.replaced, segmentChange{id: segID})
 			continue
 		}
+		pack := &packs[0]
+		if dead.Cardinality() >= largeVector {
+			pack = &packs[1]
+		}
 		offset, size, cardinality, err := pack.Append(dead)
 		if err != nil {
 			return fmt.Errorf("deletion vector of %s: %w", s.key, err)
@@ -317,7 +332,7 @@ func (w *Writer) mark(ctx context.Context, ended map[uint32]*dv.Bitmap, tx *delt
 		add := *s.add
 		add.DataChange = true
 		add.DeletionVector = &action.DeletionVector{
-			StorageType: "u", PathOrInlineDV: dv.PathOfID(id), Offset: &offset, SizeInBytes: size, Cardinality: cardinality,
+			StorageType: "u", PathOrInlineDV: dv.PathOfID(pack.id), Offset: &offset, SizeInBytes: size, Cardinality: cardinality,
 		}
 		if add.Stats, err = loosen(s.add.Stats, s.rows); err != nil {
 			return fmt.Errorf("statistics of %s: %w", s.key, err)
@@ -325,8 +340,11 @@ func (w *Writer) mark(ctx context.Context, ended map[uint32]*dv.Bitmap, tx *delt
 		vectors = append(vectors, &add)
 		out.replaced = append(out.replaced, segmentChange{segID, &add, dead})
 	}
-	if pack.Len() > 0 {
-		if err := w.store.Put(ctx, dv.FileName(id), pack.Bytes()); err != nil {
+	for i := range packs {
+		if packs[i].Len() == 0 {
+			continue
+		}
+		if err := w.store.Put(ctx, dv.FileName(packs[i].id), packs[i].Bytes()); err != nil {
 			return fmt.Errorf("write deletion vectors: %w", err)
 		}
 	}
