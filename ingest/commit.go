@@ -1,8 +1,6 @@
 package ingest
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -300,26 +298,6 @@ func (l *Lane) checkpoint() error {
 	return nil
 }
 
-// digest is SHA-256 over the live files and deletion vectors, in order of path.
-func digest(s *delta.Snapshot) string {
-	var names []string
-	for _, add := range s.Files() {
-		names = append(names, fileName(add))
-	}
-	slices.Sort(names)
-	h := sha256.New()
-	for _, n := range names {
-		h.Write([]byte(n))
-		h.Write([]byte{'\n'})
-	}
-	return hex.EncodeToString(h.Sum(nil))
-}
-
-func fileName(add *action.Add) string {
-	if add.DeletionVector == nil {
-		return add.Path
-	}
-	return add.Path + " " + add.DeletionVector.UniqueID()
-}
+func digest(s *delta.Snapshot) string { return savepoint.Digest(s) }
 
 func rfc3339(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
