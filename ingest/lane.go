@@ -47,9 +47,11 @@ type Lane struct {
 	keyBuf           []byte
 	segmentFacts     map[uint32]facts
 
-	// startEnds are the high watermarks when this life began; starts the
+	// startEnds are the high watermarks when this life began, with UntilEnd the
+	// offsets to read up to, exact where the source tells them; starts the
 	// partitions as they were first seen, before the table exists.
 	startEnds map[change.PartitionID]int64
+	exactEnds bool
 	starts    []change.PartitionState
 	stopped   *stopAt
 	// committed are the offsets of the last commit.

@@ -256,16 +256,48 @@ func (l *Lane) resume() error {
 		}
 		offsets[st.ID] = p.Next
 	}
-	l.startEnds = ends(states)
+	l.startEnds = map[change.PartitionID]int64{}
+	if err := l.noteEnds(states); err != nil {
+		return err
+	}
 	return l.queue.reset(l.ctx, offsets)
 }
 
-func ends(states []change.PartitionState) map[change.PartitionID]int64 {
-	m := make(map[change.PartitionID]int64, len(states))
-	for _, st := range states {
-		m[st.ID] = st.End
+// noteEnds notes the ends of partitions that have none yet.
+func (l *Lane) noteEnds(states []change.PartitionState) error {
+	src, ok := l.source.(settledEnder)
+	l.exactEnds = ok && l.o.UntilEnd
+	var settled map[change.PartitionID]int64
+	if l.exactEnds {
+		var err error
+		if settled, err = src.SettledEnds(l.ctx); err != nil {
+			return fmt.Errorf("table %s: ask for offsets: %w", l.o.Name, sourceError(l.source, err))
+		}
 	}
-	return m
+	for _, st := range states {
+		if _, noted := l.startEnds[st.ID]; noted {
+			continue
+		}
+		l.startEnds[st.ID] = st.End
+		if end, ok := settled[st.ID]; ok {
+			l.startEnds[st.ID] = min(end, st.End)
+		}
+	}
+	return nil
+}
+
+// readToEnd reports that nothing of what this life reads is still to come, but
+// for what is paused.
+func (l *Lane) readToEnd() bool {
+	if !l.exactEnds {
+		return true // the last Poll brought nothing
+	}
+	for id, end := range l.startEnds {
+		if p := l.state().Find(id); p != nil && p.Next < end && !l.judge.Paused(p) {
+			return false
+		}
+	}
+	return true
 }
 
 func (l *Lane) checkPartitionsExist() error {
@@ -280,7 +312,10 @@ func (l *Lane) checkPartitionsExist() error {
 	for i := range states {
 		states[i].Earliest = offsets[states[i].ID]
 	}
-	l.startEnds = ends(states)
+	l.startEnds = map[change.PartitionID]int64{}
+	if err := l.noteEnds(states); err != nil {
+		return err
+	}
 	l.starts = states
 	return l.queue.reset(l.ctx, offsets)
 }
@@ -310,14 +345,17 @@ func (l *Lane) findFirstLabel() (ready bool, err error) {
 			if len(states) > len(l.starts) {
 				return false, fmt.Errorf("%w: a partition was added", errReload)
 			}
-			all := true
+			all, settled := true, l.exactEnds
 			for _, st := range states {
-				all = all && (seen[st.ID] || l.isHeartbeat(st.ID) || max(at[st.ID], l.startOf(st.ID)) >= st.End)
+				known := seen[st.ID] || l.isHeartbeat(st.ID)
+				at := max(at[st.ID], l.startOf(st.ID))
+				all = all && (known || at >= st.End)
+				settled = settled && (known || at >= l.startEnds[st.ID])
 			}
 			if all && found {
 				break
 			}
-			if all && l.o.UntilEnd {
+			if (all || settled) && l.o.UntilEnd {
 				return false, nil
 			}
 			continue

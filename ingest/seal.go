@@ -64,7 +64,8 @@ func (l *Lane) atEnd() (done bool, err error) {
 	if decision.Seal && !l.proven(ends) {
 		decision = snapshotter.Decision{Reason: "no partition has shown that the source lived past the label (seal.proof: " + l.o.SealProof + ")"}
 	}
-	if decision.Seal || l.o.UntilEnd {
+	finished := l.o.UntilEnd && l.readToEnd()
+	if decision.Seal || finished {
 		if err := l.flush(); err != nil {
 			return false, err
 		}
@@ -76,7 +77,7 @@ func (l *Lane) atEnd() (done bool, err error) {
 		l.sealWas = decision.Reason
 		l.o.Log.Debug("not sealed", zap.String("table", l.o.Name), zap.String("label", l.o.Calendar.Name(l.state().Open)), zap.String("reason", decision.Reason))
 	}
-	return l.o.UntilEnd, nil
+	return finished, nil
 }
 
 // allPaused reports that no known partition has more to say about the open
@@ -110,7 +111,6 @@ func (l *Lane) takeNewPartitions(states []change.PartitionState) (added bool, er
 		p := l.state().Find(st.ID)
 		if p == nil {
 			p = l.addPartition(st.ID, st.Earliest)
-			l.startEnds[st.ID] = st.End
 			l.batch.dirty, added = true, true
 			l.o.Log.Info("a new partition", zap.String("table", l.o.Name), zap.Stringer("partition", st.ID), zap.Int64("offset", st.Earliest))
 		}
@@ -118,6 +118,9 @@ func (l *Lane) takeNewPartitions(states []change.PartitionState) (added bool, er
 	}
 	if !added {
 		return false, nil
+	}
+	if err := l.noteEnds(states); err != nil {
+		return true, err
 	}
 	return true, l.queue.reset(l.ctx, offsets)
 }

@@ -29,6 +29,14 @@ type offsetPublisher interface {
 	PublishOffsets(ctx context.Context, offsets map[change.PartitionID]int64) error
 }
 
+// settledEnder is a Source that may be slow to bring what it has, or has records
+// that can't be read yet, of open transactions: it tells for each partition the
+// offset up to which reading comes without a new record. Of a Source without it
+// a Poll that brings nothing is the end.
+type settledEnder interface {
+	SettledEnds(ctx context.Context) (map[change.PartitionID]int64, error)
+}
+
 // topicIdentifier is a Source whose topics have ids that change when a topic is made anew.
 type topicIdentifier interface {
 	TopicIDs() map[string]string

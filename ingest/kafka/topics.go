@@ -79,6 +79,16 @@ func (c *Consumer) OffsetsAt(ctx context.Context, t time.Time) (map[change.Parti
 	return found, nil
 }
 
+// SettledEnds gives, for each partition of the topics, the last stable offset:
+// below it every transaction was committed or aborted, so reading comes that far.
+func (c *Consumer) SettledEnds(ctx context.Context) (map[change.PartitionID]int64, error) {
+	meta, err := loadMetadata(ctx, c.admin, c.opts.Topics)
+	if err != nil {
+		return nil, err
+	}
+	return listOffsets(ctx, c.admin, meta, atEnd, committed)
+}
+
 // Retryable tells whether asking again may help after an error of this package, see Classify.
 func (c *Consumer) Retryable(err error) bool {
 	retry, _ := Classify(err)
