@@ -23,9 +23,24 @@ import (
 	"github.com/gscd-io/gscd/snapshotter"
 )
 
-// load takes the newest version of the table as the lane's state. It leaves
-// l.p nil where the table does not exist yet.
+// load takes the newest version of the table as the lane's state, and reads on
+// from its offsets. It leaves l.p nil where the table does not exist yet.
 func (l *Lane) load() error {
+	if err := l.loadState(); err != nil {
+		return err
+	}
+	if err := l.checkCompacted(); err != nil {
+		return err
+	}
+	if l.p == nil {
+		return l.checkPartitionsExist()
+	}
+	return l.resume()
+}
+
+// loadState takes the newest version of the table as the lane's state. It
+// leaves l.p nil where the table does not exist yet.
+func (l *Lane) loadState() error {
 	l.p, l.base, l.judge, l.writer = nil, nil, nil, nil
 	l.markers, l.batch, l.arena = marker.NewSet(), newBatch(), &change.Arena{}
 	l.segmentFacts, l.late = map[uint32]facts{}, nil
@@ -35,16 +50,15 @@ func (l *Lane) load() error {
 	if err := l.setFormat(l.o.Format); err != nil {
 		return err
 	}
-	if err := l.checkCompacted(); err != nil {
-		return err
-	}
 	var err error
 	if l.o.DeadLetterStore != nil {
 		l.dead = deadletter.Open(l.o.DeadLetterStore)
 	}
 	l.table, err = delta.Open(l.ctx, l.o.Store)
 	if errors.Is(err, delta.ErrNotATable) {
-		return l.loadNothing()
+		l.table = nil
+		l.setColumns(nil, nil)
+		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("open table %s: %w", l.o.Name, err)
@@ -81,7 +95,7 @@ func (l *Lane) load() error {
 	if err := l.recallLate(); err != nil {
 		return fmt.Errorf("table %s: %w", l.o.Name, err)
 	}
-	return l.resume()
+	return nil
 }
 
 // setFormat says what records are decoded as.
@@ -89,12 +103,6 @@ func (l *Lane) setFormat(format string) (err error) {
 	l.queue.format = format
 	l.decoder, err = decode.New(format, l.o.Decode)
 	return err
-}
-
-func (l *Lane) loadNothing() error {
-	l.table = nil
-	l.setColumns(nil, nil)
-	return l.checkPartitionsExist()
 }
 
 func (l *Lane) setColumns(s *schema.Schema, atOpen []string) {

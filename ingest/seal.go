@@ -139,6 +139,11 @@ func (l *Lane) seal(ends []snapshotter.End, d snapshotter.Decision, clock time.T
 			break
 		}
 	}
+	return l.commitSeals(seals)
+}
+
+// commitSeals makes the savepoint of the labels that were just closed.
+func (l *Lane) commitSeals(seals []progress.Evidence) error {
 	l.p.Kind = progress.SealKind
 	l.p.Label = l.o.Calendar.Name(l.state().Open)
 	l.p.Late, l.p.Seals = nil, seals

@@ -29,6 +29,7 @@ var commands = []newCommand{
 	newQueryCommand,
 	newDescribeCommand,
 	newRollbackCommand,
+	newSealCommand,
 	newSavepointCommand,
 	newVacuumCommand,
 	newDeadLetterCommand,
