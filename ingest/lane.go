@@ -155,6 +155,9 @@ func (l *Lane) stop(cause error) error {
 // batch. It reports whether anything moved.
 func (l *Lane) takeBlock() (bool, error) {
 	id, block, err := l.queue.next(l.ctx, l.takeable)
+	if l.ctx.Err() != nil {
+		return false, nil // nothing is half done: run commits what was taken
+	}
 	if err != nil || block == nil {
 		return false, err
 	}

@@ -23,6 +23,9 @@ const askAgain = time.Minute
 // atEnd runs where nothing can be taken: it commits, ends loads and seals. done
 // tells that nothing is left to do without a new record or a later clock.
 func (l *Lane) atEnd() (done bool, err error) {
+	if l.ctx.Err() != nil {
+		return false, nil // run stops
+	}
 	clock := l.o.Now()
 	if !l.o.UntilEnd && l.batch.dirty && time.Since(l.since) >= l.o.BatchInterval {
 		if err := l.flush(); err != nil {
@@ -38,6 +41,9 @@ func (l *Lane) atEnd() (done bool, err error) {
 	}
 	l.askedAt = time.Now()
 	states, err := l.queue.partitions(l.ctx)
+	if l.ctx.Err() != nil {
+		return false, nil
+	}
 	if err != nil {
 		if err := l.queue.outage.ride(err); err != nil {
 			return false, fmt.Errorf("table %s: ask for partitions: %w", l.o.Name, err)
