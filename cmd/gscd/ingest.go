@@ -39,6 +39,7 @@ var tableFlags = []settingFlag{
 	{"truncate", "table.truncate", "policy", "`policy` for truncates: apply, ignore or fail (default apply)"},
 	{"tombstones", "table.tombstones", "policy", "`policy` for tombstones without a delete: ignore or delete (default ignore)"},
 	{"on-lost-offsets", "table.on_lost_offsets", "policy", "`policy` where the topic has lost offsets: fail or continue (default fail)"},
+	{"compacted", "table.compacted", "policy", "`policy` for topics that Kafka compacts: refuse or allow (default refuse)"},
 	{"write-mode", "table.write.mode", "mode", "`mode` of replacing rows: merge-on-read or copy-on-write (default merge-on-read)"},
 	{"batch-interval", "table.batch.interval", "duration", "`duration` after which a batch is committed (default 60s)"},
 	{"batch-rows", "table.batch.rows", "n", "`number` of records after which a batch is committed (default 200000)"},
