@@ -257,18 +257,9 @@ func (c *checker) checkMap(ctx context.Context) error {
 	return nil
 }
 
-// checkSeals looks whether the versions of the map sealed their labels, in order.
+// checkSeals looks whether the versions of the map sealed their labels.
 func (c *checker) checkSeals() {
-	last := Entry{Version: -1}
 	for _, e := range c.labels.Entries {
-		if e.State == Sealed && !e.Kept {
-			if e.Version < last.Version {
-				c.fault(Fault{Check: "map", Severity: SeverityError, Label: e.Name, Version: e.Version,
-					Message: fmt.Sprintf("its version is below %d, that of %s before it", last.Version, last.Name),
-					Repair:  "none is known: report it, with the table's log"})
-			}
-			last = e
-		}
 		p := c.progress[e.Version]
 		if !e.pinned() || p == nil {
 			continue // a commit that can't be read is a fault already

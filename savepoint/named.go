@@ -32,8 +32,12 @@ func CreateNamed(ctx context.Context, table *delta.Table, name string, version i
 		if at < 0 {
 			at = s.Version()
 		}
-		if _, err := table.SnapshotAt(ctx, at); err != nil {
+		pinned, err := table.SnapshotAt(ctx, at)
+		if err != nil {
 			return fmt.Errorf("pin version %d: %w", at, err)
+		}
+		if err := present(ctx, table.Store(), pinned.Files(), nil); err != nil {
+			return fmt.Errorf("pin version %d: %w; a vacuum has removed it", at, err)
 		}
 		for _, n := range m.Named {
 			if n.Name == name && n.Version != at {

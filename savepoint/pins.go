@@ -2,10 +2,16 @@ package savepoint
 
 import (
 	"cmp"
+	"context"
+	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/gscd-io/gscd/delta"
+	"github.com/gscd-io/gscd/delta/action"
+	"github.com/gscd-io/gscd/delta/objstore"
+	"github.com/gscd-io/gscd/progress"
 )
 
 // Pin is a version that nothing may make unreadable, and what it is pinned for.
@@ -49,4 +55,34 @@ func versionsOf(pins []Pin) []int64 {
 		versions[i] = p.Version
 	}
 	return versions
+}
+
+// present makes sure that files, and the side files that a progress names, are
+// still there: a version that refers to missing ones must not become the newest,
+// nor be pinned. p may be nil.
+func present(ctx context.Context, store objstore.Store, adds []*action.Add, p *progress.Progress) error {
+	var keys []string
+	err := referencesOf(adds, func(key string, _ int64) { keys = append(keys, key) })
+	if err != nil {
+		return err
+	}
+	if p != nil {
+		for _, f := range p.Held {
+			keys = append(keys, f.Key)
+		}
+		for _, f := range p.Markers {
+			keys = append(keys, f.Key)
+		}
+	}
+	slices.Sort(keys)
+	var mu sync.Mutex
+	var fault error
+	sideBySide(slices.Compact(keys), func(key string) {
+		if _, err := store.Head(ctx, key); err != nil {
+			mu.Lock()
+			defer mu.Unlock()
+			fault = cmp.Or(fault, fmt.Errorf("a file that it needs: %w", err))
+		}
+	})
+	return fault
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gscd-io/gscd/delta"
@@ -117,6 +118,9 @@ func rollback(ctx context.Context, table *delta.Table, s *delta.Snapshot, to str
 			return nil, nil, fmt.Errorf("roll back to %s: %w", to, err)
 		}
 	}
+	if err := present(ctx, table.Store(), adds, next); err != nil {
+		return nil, nil, fmt.Errorf("roll back to %s: %w; `gscd check` says more", to, err)
+	}
 	if o.DryRun {
 		return plan, nil, nil
 	}
@@ -135,21 +139,39 @@ func rollback(ctx context.Context, table *delta.Table, s *delta.Snapshot, to str
 	}
 	next.Kind, next.Label = progress.Rollback, m.Calendar.Name(next.State.Open)
 	next.Late, next.Seals = nil, nil
-	if r.Entry.Kept { // its label is sealed again, by the version that it had
-		name := m.Calendar.Name(r.Entry.Label)
-		for _, e := range m.Entries {
-			if !e.Kept && e.Label == r.Entry.Label && e.State == Sealed {
-				tx.SetTxn(keptAppID(name, e.Version), e.Version)
-			}
-		}
-		tx.SetTxn(SealAppID(name), r.Entry.Version)
-	}
+	m.resealAsOf(r.Entry.Label, target, s, tx)
 	version, conflict, err := Commit(ctx, tx, next, "RESTORE", map[string]string{"to": plan.To})
 	if err != nil {
 		return nil, nil, fmt.Errorf("roll back to %s: %w", to, err)
 	}
 	plan.Committed = version
 	return plan, conflict, nil
+}
+
+// resealAsOf gives the labels up to one the versions that they had at the target.
+// Only the way to a kept rolled-back savepoint changes any: its label, and those
+// before it that were sealed anew since.
+func (m *Map) resealAsOf(to snapshotter.Label, target, now *delta.Snapshot, tx *delta.Transaction) {
+	for then := range target.Txns() {
+		name, ok := strings.CutPrefix(then.AppID, sealPrefix)
+		if !ok || then.Version < 0 {
+			continue
+		}
+		label, err := m.Calendar.Parse(name)
+		if err != nil || label > to { // kept ones, and others of a seal of several
+			continue
+		}
+		current, sealed := now.Txn(then.AppID)
+		kept, isKept := now.Txn(keptAppID(name, then.Version))
+		if current.Version == then.Version || !isKept || kept.Version < 0 {
+			continue // as it is, or given up since
+		}
+		tx.SetTxn(then.AppID, then.Version)
+		tx.SetTxn(kept.AppID, gone(then.Version))
+		if sealed && current.Version >= 0 {
+			tx.SetTxn(keptAppID(name, current.Version), current.Version)
+		}
+	}
 }
 
 // standsAt reports whether the table is already where a rollback to a label

@@ -143,10 +143,17 @@ func hold(objects map[string]*held, s *delta.Snapshot) error {
 // references calls note with every object that a version refers to and the size
 // that the log tells of it.
 func references(s *delta.Snapshot, note func(key string, size int64)) error {
-	for _, add := range s.Files() {
+	if err := referencesOf(s.Files(), note); err != nil {
+		return fmt.Errorf("version %d: %w", s.Version(), err)
+	}
+	return nil
+}
+
+func referencesOf(adds []*action.Add, note func(key string, size int64)) error {
+	for _, add := range adds {
 		key, err := action.Key(add.Path)
 		if err != nil {
-			return fmt.Errorf("version %d: %w", s.Version(), err)
+			return err
 		}
 		note(key, add.Size)
 		if add.DeletionVector == nil {
@@ -154,7 +161,7 @@ func references(s *delta.Snapshot, note func(key string, size int64)) error {
 		}
 		key, stored, err := delta.VectorKey(add.DeletionVector)
 		if err != nil {
-			return fmt.Errorf("version %d: %w", s.Version(), err)
+			return err
 		}
 		if stored {
 			note(key, vectorEnd(add.DeletionVector))
