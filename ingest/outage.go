@@ -11,13 +11,13 @@ import (
 type SourceError struct {
 	// Retryable tells that asking again may help.
 	Retryable bool
-	err       error
+	Err       error
 }
 
-func (e *SourceError) Error() string { return e.err.Error() }
+func (e *SourceError) Error() string { return e.Err.Error() }
 
 // Unwrap gives the source's own error.
-func (e *SourceError) Unwrap() error { return e.err }
+func (e *SourceError) Unwrap() error { return e.Err }
 
 // retrier is a Source that knows of which errors asking again may help.
 type retrier interface {

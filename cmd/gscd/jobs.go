@@ -17,9 +17,9 @@ import (
 // job is one table at work, and what it reads from.
 type job struct {
 	name  string
-	lane  *ingest.Lane
-	ends  bool                        // it stops by itself
 	check func(context.Context) error // asked once, before the first run
+	run   func(context.Context) error
+	ends  bool // it stops by itself
 	close func()
 }
 
@@ -41,7 +41,7 @@ func (a *app) recordedJob(ctx context.Context, t *config.Table, o ingest.Options
 	if err != nil {
 		return nil, errors.Join(usagef("table %s: %w", t.Name, err), r.Close())
 	}
-	return &job{name: t.Name, lane: lane, ends: true, check: checkLocation(t), close: func() { r.Close() }}, nil
+	return &job{name: t.Name, check: checkLocation(t), run: lane.Run, ends: true, close: func() { r.Close() }}, nil
 }
 
 // kafkaJob makes the job of a table that reads from brokers.
@@ -60,7 +60,7 @@ func (a *app) kafkaJob(cfg *config.Config, t *config.Table, o ingest.Options) (*
 		}
 		return askBrokers(ctx, cfg, c)
 	}
-	return &job{name: t.Name, lane: lane, ends: o.UntilEnd, check: check, close: func() { c.Close() }}, nil
+	return &job{name: t.Name, check: check, run: lane.Run, ends: o.UntilEnd, close: func() { c.Close() }}, nil
 }
 
 // runJobs runs all jobs side by side until each has ended. One that fails does
@@ -93,7 +93,7 @@ func (a *app) runJob(ctx context.Context, j *job, log bool) error {
 	wait := firstWait
 	for try := 1; ; try++ {
 		began := time.Now()
-		err := j.lane.Run(ctx)
+		err := j.run(ctx)
 		if err == nil || ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 			return nil
 		}

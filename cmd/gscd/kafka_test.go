@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -153,6 +155,7 @@ type statusJSON struct {
 }
 
 func TestKafkaUntilEnd(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 2, "users")
 	c.produce(
 		c.upsert("users", 0, 1, "ann", "2022-07-16T10:00:00Z"),
@@ -241,6 +244,7 @@ func TestKafkaStopsCleanly(t *testing.T) {
 // Each table of a configuration runs for itself; one that fails does not stop
 // the others, and the exit code tells.
 func TestKafkaSeveralTables(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 1, "users", "shop")
 	c.produce(c.upsert("users", 0, 1, "ann", "2022-07-16T10:00:00Z"))
 	bad := c.upsert("shop", 0, 1, "x", "2022-07-16T10:00:00Z")
@@ -250,12 +254,11 @@ func TestKafkaSeveralTables(t *testing.T) {
 kafka: {brokers: [%q]}
 calendar: {timezone: UTC}
 tables:
-  - {location: %[2]q, topics: [users]}
-  - {name: gone, location: %[2]q, topics: [nothing]}
-  - {name: nokey, location: %[3]q, topics: [shop], source: shop.shop}
-  - {name: byflags, location: %[4]q, topics: [shop], source: shop.users, key: [id]}
-`, c.brokers(), c.dir+"/users", c.dir+"/nokey", c.dir+"/byflags"))
-	file = c.write("gscd.yaml", strings.Replace(readFile(t, file), "{name: gone, location: "+fmt.Sprintf("%q", c.dir+"/users"), "{name: gone, location: "+fmt.Sprintf("%q", c.dir+"/gone"), 1))
+  - {location: %q, topics: [users]}
+  - {location: %q, topics: [nothing]}
+  - {location: %q, topics: [shop], source: shop.shop}
+  - {location: %q, topics: [shop], source: shop.users, key: [id]}
+`, c.brokers(), c.dir+"/users", c.dir+"/gone", c.dir+"/nokey", c.dir+"/bykey"))
 	code, _, stderr := c.gscd("ingest", "-c", file, "--until-end", "--now", "2022-07-16T12:00:00Z")
 	if code != 1 {
 		t.Errorf("exit %d, want 1", code)
@@ -285,8 +288,67 @@ func readFile(t *testing.T, name string) string {
 	return string(data)
 }
 
+// A table that runs waits for brokers that went away: it takes up where it was.
+func TestKafkaOutage(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1, "users")
+	c.produce(c.upsert("users", 0, 1, "ann", "2022-07-16T10:00:00Z"))
+	var mu sync.Mutex
+	failing, asked := false, 0
+	c.ControlKey(int16(kmsg.ListOffsets), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		mu.Lock()
+		defer mu.Unlock()
+		if asked++; asked == 8 {
+			failing = true
+			time.AfterFunc(2500*time.Millisecond, func() {
+				mu.Lock()
+				defer mu.Unlock()
+				failing = false
+			})
+		}
+		if !failing {
+			return nil, nil, false
+		}
+		return nil, errors.New("the broker is away"), true
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var stderr lockedBuffer
+	a := &app{stdin: strings.NewReader(""), stdout: io.Discard, stderr: &stderr, brokerPatience: time.Second}
+	var err error
+	if a.log, err = newLogger(&stderr, "info", "json"); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		root := newRootCommand(a, commands)
+		root.SetArgs(c.ingestArgs("users", "--batch-interval", "100ms"))
+		done <- root.ExecuteContext(ctx)
+	}()
+	await := func(what string) {
+		t.Helper()
+		for end := time.Now().Add(15 * time.Second); !strings.Contains(stderr.String(), what); {
+			if time.Now().After(end) {
+				t.Fatalf("no %q in:\n%s", what, stderr.String())
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+	}
+	await("the source does not answer; waiting for it")
+	await("the source answers again")
+	stop()
+	if err := <-done; err != nil {
+		t.Errorf("the run ended with %v", err)
+	}
+	if strings.Contains(stderr.String(), "started again") {
+		t.Errorf("the table was started again:\n%s", stderr.String())
+	}
+}
+
 // Wrong turns: one clear sentence, at once.
 func TestKafkaWrongTurns(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 1, "users")
 	for name, w := range map[string]struct {
 		args []string
@@ -312,6 +374,7 @@ func TestKafkaWrongTurns(t *testing.T) {
 }
 
 func TestKafkaCompacted(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 1)
 	policy := "compact"
 	if _, err := c.admin().CreateTopics(t.Context(), 1, 1, map[string]*string{"cleanup.policy": &policy}, "users"); err != nil {
@@ -331,6 +394,7 @@ func TestKafkaCompacted(t *testing.T) {
 
 // Lost offsets stop a table for good, or are passed over.
 func TestKafkaLostOffsets(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 1, "users")
 	c.produce(c.upsert("users", 0, 1, "ann", "2022-07-16T10:00:00Z"))
 	args := c.ingestArgs("users", "--until-end", "--now", "2022-07-16T12:00:00Z")
@@ -375,6 +439,7 @@ func TestKafkaLostOffsets(t *testing.T) {
 
 // A heartbeat proves that the source lives while the table is silent.
 func TestKafkaHeartbeat(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 1, "users", "beats")
 	c.produce(c.upsert("users", 0, 1, "ann", "2022-07-16T10:00:00Z"))
 	table := filepath.Join(c.dir, "users")
@@ -413,6 +478,7 @@ func TestKafkaHeartbeat(t *testing.T) {
 
 // What a topic held is recorded, and replayed to the same rows.
 func TestRecord(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 2, "users")
 	c.produce(c.upsert("users", 0, 1, "ann", "2022-07-16T10:00:00Z"), c.upsert("users", 1, 2, "bob", "2022-07-16T11:00:00Z"))
 	for _, form := range []string{"", "--kcat"} {

@@ -26,11 +26,13 @@ var temporary = []error{
 // may pass. All else needs a person.
 func retryable(err error) bool {
 	var source *ingest.SourceError
-	var network net.Error
+	var dial *net.OpError
+	var name *net.DNSError
+	var slow net.Error // what the system calls an error is one too, timeout or not
 	switch {
 	case errors.As(err, &source):
 		return source.Retryable
-	case errors.As(err, &network):
+	case errors.As(err, &dial), errors.As(err, &name), errors.As(err, &slow) && slow.Timeout():
 		return true
 	}
 	return slices.ContainsFunc(temporary, func(t error) bool { return errors.Is(err, t) })
