@@ -72,8 +72,8 @@ func (l *Lane) flush() error {
 	if err := l.commit(tx, "WRITE"); err != nil {
 		return err
 	}
-	if err := l.writer.Applied(written); err != nil {
-		return fmt.Errorf("table %s: %w", l.o.Name, err)
+	if err := l.applied(written); err != nil {
+		return err
 	}
 	for _, a := range added {
 		l.markers.Put(a.Key, l.state().Open, a.Meta)
@@ -83,7 +83,19 @@ func (l *Lane) flush() error {
 	l.batch, l.arena = newBatch(), &change.Arena{}
 	clear(l.segmentFacts)
 	l.publish()
+	if err := l.joinSmall(joinAt); err != nil {
+		return err
+	}
 	return l.maybeCheckpoint()
+}
+
+// applied moves the index to the version that was just committed.
+func (l *Lane) applied(w *upsert.Written) error {
+	if err := l.writer.Applied(w); err != nil {
+		return fmt.Errorf("table %s: %w", l.o.Name, err)
+	}
+	l.written.add(w.Objects(), time.Now())
+	return nil
 }
 
 func (l *Lane) countHoles() {
@@ -285,7 +297,7 @@ func (l *Lane) maybeCheckpoint() error {
 }
 
 func (l *Lane) checkpoint() error {
-	done, err := l.table.Checkpoint(l.ctx, l.base, delta.CheckpointOptions{})
+	done, err := l.table.Checkpoint(l.ctx, l.base, delta.CheckpointOptions{Drop: l.obsolete})
 	if err != nil {
 		if errors.Is(err, l.ctx.Err()) {
 			return err
@@ -296,6 +308,41 @@ func (l *Lane) checkpoint() error {
 	l.base = done.Snapshot // without the tombstones that have expired
 	l.lastCheckpoint = l.base.Version()
 	return nil
+}
+
+// written remembers when this process stored the objects of a commit.
+type written struct {
+	at map[string]int64 // milliseconds, by path or pathOrInlineDv
+}
+
+// shortLife is how soon after it was written an object must have been removed
+// for its tombstone to say nothing that the object's own age does not say: other
+// engines keep what is younger than the table's retention, tombstone or not.
+const shortLife = 30 * 24 * time.Hour
+
+// maxWritten bounds what is remembered; what is forgotten keeps its tombstone.
+const maxWritten = 200_000
+
+func (w *written) add(names []string, now time.Time) {
+	if w.at == nil || len(w.at) > maxWritten {
+		w.at = map[string]int64{}
+	}
+	for _, n := range names {
+		w.at[n] = now.UnixMilli()
+	}
+}
+
+// obsolete reports whether a tombstone protects nothing: what it refers to is
+// live, or was written so shortly before that its age protects it as long.
+func (l *Lane) obsolete(r *action.Remove) bool {
+	short := func(name string) bool {
+		at, ok := l.written.at[name]
+		return ok && r.DeletionTimestamp-at < shortLife.Milliseconds()
+	}
+	if _, live := l.base.File(r.Path); !live && !short(r.Path) {
+		return false
+	}
+	return r.DeletionVector == nil || short(r.DeletionVector.PathOrInlineDV)
 }
 
 func digest(s *delta.Snapshot) string { return savepoint.Digest(s) }

@@ -58,6 +58,11 @@ type Lane struct {
 	committed map[change.PartitionID]int64
 	askedAt   time.Time // when the broker was last asked for partitions
 
+	// written are the objects that this process stored.
+	written written
+	// pinned are the data files of the last seal, nil while they are not known.
+	pinned map[string]bool
+
 	batch          *batch
 	arena          *change.Arena
 	since          time.Time // when the batch took its first record
@@ -252,7 +257,49 @@ func (l *Lane) batchFull() bool {
 		return true
 	}
 	// The clock is asked once in a while only.
-	return b.records%1024 == 0 && b.records > 0 && !l.o.UntilEnd && time.Since(l.since) >= l.o.BatchInterval
+	return b.records%1024 == 0 && b.records > 0 && !l.o.UntilEnd && l.timeIsUp()
+}
+
+// timeIsUp reports that the batch has been open long enough. It stretches, up
+// to BatchMaxInterval, while it would write many times its own size: every file
+// that it touches gets its deletion vector and its line in the log anew.
+func (l *Lane) timeIsUp() bool {
+	open := time.Since(l.since)
+	if open < l.o.BatchInterval {
+		return false
+	}
+	return open >= l.o.BatchMaxInterval || !l.touchesMuch()
+}
+
+// What a row is about in a file, a touched file in the log, and how many times
+// its own size a batch may write before it waits for more.
+const (
+	bytesARow        = 40
+	bytesATouch      = 1250
+	worthIt          = 8
+	neverWorthAWait  = 1 << 20
+	bytesADeadRow    = 2
+	denseDeletedRows = 8
+)
+
+func (l *Lane) touchesMuch() bool {
+	touched := map[uint32]bool{}
+	own := int64(0)
+	for i := range l.batch.entries {
+		e := &l.batch.entries[i]
+		if e.dirty {
+			own += bytesARow
+			if e.old != 0 {
+				touched[e.old.Segment()] = true
+			}
+		}
+	}
+	around := int64(0)
+	for id := range touched {
+		rows, dead := l.writer.Rows(id)
+		around += bytesATouch + min(bytesADeadRow*dead, rows/denseDeletedRows)
+	}
+	return around > neverWorthAWait && around > worthIt*own
 }
 
 func (l *Lane) state() *snapshotter.State { return &l.p.State }

@@ -43,6 +43,7 @@ func (l *Lane) load() error {
 func (l *Lane) loadState() error {
 	l.p, l.base, l.judge, l.writer = nil, nil, nil, nil
 	l.markers, l.batch, l.arena = marker.NewSet(), newBatch(), &change.Arena{}
+	l.pinned = nil
 	l.segmentFacts, l.late = map[uint32]facts{}, nil
 	l.keyPlaces = map[*change.Columns][]int{}
 	l.committed = map[change.PartitionID]int64{}

@@ -84,12 +84,14 @@ type Options struct {
 	MaxRecord int64
 
 	// A batch closes at BatchRows records (200,000), BatchBytes of records
-	// (128 MiB) or BatchInterval (60 s), whichever comes first.
-	BatchRows     int
-	BatchBytes    int64
-	BatchInterval time.Duration
-	CopyOnWrite   bool
-	PartitionBy   []string
+	// (128 MiB) or BatchInterval (60 s), whichever comes first. A batch that
+	// touches many files for few rows waits longer, up to BatchMaxInterval (10 min).
+	BatchRows        int
+	BatchBytes       int64
+	BatchInterval    time.Duration
+	BatchMaxInterval time.Duration
+	CopyOnWrite      bool
+	PartitionBy      []string
 	// Properties are added to a table that is created.
 	Properties map[string]string
 	// SavepointDays is how long the table's properties protect savepoints (3650).
@@ -142,6 +144,7 @@ func (o *Options) setDefaults() {
 	dur(&o.DriftIdle, 5*time.Minute)
 	dur(&o.MaxClockSkew, 5*time.Minute)
 	dur(&o.BatchInterval, time.Minute)
+	dur(&o.BatchMaxInterval, max(10*time.Minute, o.BatchInterval))
 	o.BatchRows = orInt(o.BatchRows, 200_000)
 	o.BatchBytes = orInt(o.BatchBytes, 128<<20)
 	o.PollRecords = orInt(o.PollRecords, 5_000)

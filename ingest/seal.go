@@ -27,7 +27,7 @@ func (l *Lane) atEnd() (done bool, err error) {
 		return false, nil // run stops
 	}
 	clock := l.o.Now()
-	if !l.o.UntilEnd && l.batch.dirty && time.Since(l.since) >= l.o.BatchInterval {
+	if !l.o.UntilEnd && l.batch.dirty && l.timeIsUp() {
 		if err := l.flush(); err != nil {
 			return false, err
 		}
@@ -77,6 +77,9 @@ func (l *Lane) atEnd() (done bool, err error) {
 		}
 	}
 	if decision.Seal {
+		if err := l.joinSmall(joinAtSeal); err != nil {
+			return false, err
+		}
 		return false, l.seal(ends, decision, clock)
 	}
 	if decision.Reason != l.sealWas {
@@ -168,7 +171,7 @@ func (l *Lane) commitSeals(seals []progress.Evidence) error {
 	if err := l.commit(tx, "SEAL"); err != nil {
 		return err
 	}
-	l.late = nil
+	l.late, l.pinned = nil, nil
 	l.o.Log.Info("sealed", zap.String("table", l.o.Name), zap.String("label", seals[0].Name), zap.Int("labels", len(seals)),
 		zap.Int64("version", version), zap.Int64("rows", l.p.Rows), zap.Strings("attributes", seals[0].Attributes))
 	l.publish()

@@ -168,12 +168,12 @@ func (w *Writer) rewrite(ctx context.Context, b *Batch, ended map[uint32]*dv.Bit
 	return nil
 }
 
+// folderOf is the part of a key up to its last slash.
+func folderOf(key string) string { return key[:strings.LastIndexByte(key, '/')+1] }
+
 // survivors reads the rows of a file that stay.
 func (w *Writer) survivors(ctx context.Context, s *schema.Schema, seg *segment, dead *dv.Bitmap) (*part, error) {
-	p := &part{values: seg.add.PartitionValues}
-	if i := strings.LastIndexByte(seg.key, '/'); i >= 0 {
-		p.folder = seg.key[:i+1]
-	}
+	p := &part{values: seg.add.PartitionValues, folder: folderOf(seg.key)}
 	var columns []parquet.Column
 	for _, f := range s.Fields {
 		columns = append(columns, parquet.Column{Name: f.Name, Type: f.Type})

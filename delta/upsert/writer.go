@@ -89,6 +89,18 @@ func rowsAbout(snap *delta.Snapshot) (n int64) {
 // Index gives the key index. It must not be changed.
 func (w *Writer) Index() *Index { return w.index }
 
+// Rows gives the physical rows of a segment and how many of them are deleted.
+func (w *Writer) Rows(id uint32) (rows, dead int64) {
+	s := w.segments[id]
+	if s == nil {
+		return 0, 0
+	}
+	if s.dead != nil {
+		dead = s.dead.Cardinality()
+	}
+	return s.rows, dead
+}
+
 // Footer gives the entries that a segment's file was written with.
 func (w *Writer) Footer(id uint32) map[string]string {
 	s := w.segments[id]
@@ -232,6 +244,17 @@ type Written struct {
 	killed   map[uint32]*dv.Bitmap
 	replaced []segmentChange
 	added    []addedFile
+	packs    []string
+}
+
+// Objects names what was stored: paths of data files, and pathOrInlineDv of
+// packs of deletion vectors.
+func (w *Written) Objects() []string {
+	names := w.packs
+	for _, a := range w.added {
+		names = append(names, a.add.Path)
+	}
+	return names
 }
 
 type segmentChange struct {
@@ -293,11 +316,21 @@ func (w *Writer) ended(b *Batch) (map[uint32]*dv.Bitmap, error) {
 	return out, nil
 }
 
-// largeVector is the number of dead rows from which a deletion vector counts as
-// large. Large ones are packed apart from small ones: a large file is touched
-// again soon and its old vector dies with the pack, while the few bytes of a
-// small file may be pinned for years and would keep a shared pack whole.
-const largeVector = 512
+// vectorClasses are the numbers of dead rows from which a deletion vector goes
+// into the next pack. Vectors of one size are packed together: a large file is
+// touched by every batch, so its old vector dies with its pack, while a small
+// one lives longer, may be pinned for years, and would keep a shared pack whole.
+var vectorClasses = [...]int64{512, 16_384}
+
+func vectorClass(dead int64) int {
+	class := 0
+	for _, from := range vectorClasses {
+		if dead >= from {
+			class++
+		}
+	}
+	return class
+}
 
 // vectorPack is one .bin file in the making.
 type vectorPack struct {
@@ -305,10 +338,13 @@ type vectorPack struct {
 	id uuid.UUID
 }
 
-// mark gives every touched file a new deletion vector, packed in at most two
+// mark gives every touched file a new deletion vector, packed in at most three
 // .bin files; a file without a live row left goes.
 func (w *Writer) mark(ctx context.Context, ended map[uint32]*dv.Bitmap, tx *delta.Transaction, out *Written) error {
-	packs := [2]vectorPack{{id: uuid.New()}, {id: uuid.New()}}
+	var packs [len(vectorClasses) + 1]vectorPack
+	for i := range packs {
+		packs[i].id = uuid.New()
+	}
 	now := w.now()
 	var vectors []*action.Add
 	for _, segID := range sortedIDs(ended) {
@@ -321,10 +357,7 @@ func (w *Writer) mark(ctx context.Context, ended map[uint32]*dv.Bitmap, tx *delt
 			out.replaced = append(out.replaced, segmentChange{id: segID})
 			continue
 		}
-		pack := &packs[0]
-		if dead.Cardinality() >= largeVector {
-			pack = &packs[1]
-		}
+		pack := &packs[vectorClass(dead.Cardinality())]
 		offset, size, cardinality, err := pack.Append(dead)
 		if err != nil {
 			return fmt.Errorf("deletion vector of %s: %w", s.key, err)
@@ -347,6 +380,7 @@ func (w *Writer) mark(ctx context.Context, ended map[uint32]*dv.Bitmap, tx *delt
 		if err := w.store.Put(ctx, dv.FileName(packs[i].id), packs[i].Bytes()); err != nil {
 			return fmt.Errorf("write deletion vectors: %w", err)
 		}
+		out.packs = append(out.packs, dv.PathOfID(packs[i].id))
 	}
 	for _, add := range vectors {
 		tx.Add(add)
