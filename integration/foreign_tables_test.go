@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/delta/objstore/local"
 	"github.com/gscd-io/gscd/ingest"
 	"github.com/gscd-io/gscd/ingest/decode"
@@ -170,50 +169,20 @@ func cleanedTable(t *testing.T, copyOnWrite bool) foreignTable {
 	for n := range 5 {
 		r.live(z, n, func() { z.insert(20) }, func() { z.update(15) }, func() { z.remove(5) }, func() { z.insert(5); z.update(5) })
 	}
-	all := len(r.everyVersion())
-	r.clean()
+	all, gaps := len(r.everyVersion()), false
+	gscd(t, "vacuum", "--table", r.store.Store.String(), "--retain", "0s", "--grace", "0s")
 	left, err := r.table().Versions(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(left) >= all || !slices.Equal(left, r.pinned()) {
-		t.Errorf("versions %v of %d are left after the cleaning, want only the pinned ones %v", left, all, r.pinned())
+	for i, v := range left[:len(left)-1] {
+		gaps = gaps || left[i+1] != v+1
 	}
+	if len(left) >= all || !gaps {
+		t.Errorf("of %d versions %v are left after the vacuum, want islands", all, left)
+	}
+	gscd(t, "check", "--table", r.store.Store.String(), "--deep")
 	return foreignTable{r, r.pinned()}
-}
-
-// clean removes everything that no savepoint needs and that is not the newest version.
-func (r *rig) clean() {
-	r.t.Helper()
-	table, m := r.table(), r.labels()
-	newest, err := table.Snapshot(ctx)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	// The tail of the log begins with a checkpoint.
-	if _, err := table.Checkpoint(ctx, newest, delta.CheckpointOptions{}); err != nil {
-		r.t.Fatal(err)
-	}
-	later := time.Now().Add(time.Hour)
-	logs, err := table.CleanLog(ctx, delta.CleanOptions{Pinned: m.Pinned(), Grace: time.Nanosecond, Now: later})
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	var keep []*delta.Snapshot
-	for _, v := range m.Pinned() {
-		s, err := table.SnapshotAt(ctx, v)
-		if err != nil {
-			r.t.Fatalf("version %d after the log was cleaned: %v", v, err)
-		}
-		keep = append(keep, s)
-	}
-	files, err := delta.Vacuum(ctx, table, delta.VacuumOptions{Keep: keep, Grace: time.Nanosecond, Now: later})
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	if len(logs.Deleted) == 0 || len(files.Deleted) == 0 {
-		r.t.Errorf("the cleaning deleted %v of the log and %v of the data, want some of each", logs.Deleted, files.Deleted)
-	}
 }
 
 // grown got columns day by day, of types that need a table feature too.

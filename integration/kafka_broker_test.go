@@ -1,0 +1,149 @@
+//go:build integration
+
+package integration
+
+import (
+	"bufio"
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// broker is a real Kafka of one node, broker and controller in one process.
+type broker struct {
+	t       testing.TB
+	dir     string
+	address string // of clients, the same after a restart
+	process *process
+	output  *tail
+}
+
+const brokerProperties = `process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@%[3]s
+controller.listener.names=CONTROLLER
+listeners=PLAINTEXT://%[2]s,CONTROLLER://%[3]s
+advertised.listeners=PLAINTEXT://%[2]s
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
+log.dirs=%[1]s/data
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+group.initial.rebalance.delay.ms=0
+auto.create.topics.enable=false
+broker.session.timeout.ms=2000
+broker.heartbeat.interval.ms=500
+log.cleaner.backoff.ms=200
+log.initial.task.delay.ms=500
+`
+
+// startBroker formats and starts a broker on free ports in a folder of the test's.
+func startBroker(t testing.TB) *broker {
+	t.Helper()
+	b := &broker{t: t, dir: t.TempDir(), address: freePort(t)}
+	properties := fmt.Sprintf(brokerProperties, b.dir, b.address, freePort(t))
+	if err := os.WriteFile(b.file("server.properties"), []byte(properties), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var id [16]byte
+	rand.Read(id[:])
+	args := b.java("kafka.tools.StorageTool", "format", "-t", base64.RawURLEncoding.EncodeToString(id[:]), "-c", b.file("server.properties"))
+	if out, err := exec.Command("java", args...).CombinedOutput(); err != nil {
+		t.Fatalf("format the broker's storage: %v\n%s", err, out)
+	}
+	b.start()
+	return b
+}
+
+func (b *broker) file(name string) string { return filepath.Join(b.dir, name) }
+
+// java gives the arguments of java that run a class of Kafka's.
+func (b *broker) java(class string, args ...string) []string {
+	jars := filepath.Join(component(b.t, "kafka"), "*")
+	return append([]string{
+		"-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", jars,
+		"-Dlog4j2.configurationFile=" + engineFile(b.t, "log4j2.properties"), class,
+	}, args...)
+}
+
+// start starts the broker and waits until it serves.
+func (b *broker) start() {
+	b.t.Helper()
+	b.process = startProcess(b.t, "java", b.java("kafka.Kafka", b.file("server.properties"))...)
+	b.output = &tail{}
+	started := make(chan bool, 1)
+	out := bufio.NewScanner(b.process.stdout)
+	out.Buffer(nil, 1<<20)
+	go func() {
+		for out.Scan() {
+			fmt.Fprintf(b.output, "%s\n", out.Text())
+			if strings.Contains(out.Text(), "Kafka Server started") {
+				started <- true
+			}
+		}
+		started <- false
+	}()
+	select {
+	case ok := <-started:
+		if !ok {
+			b.t.Fatalf("the broker ended before it served:\n%s%s", b.output, b.process.errors)
+		}
+	case <-time.After(2 * time.Minute):
+		b.t.Fatalf("the broker does not serve after two minutes:\n%s", b.output)
+	}
+}
+
+// stop ends the broker in good order, kill without any.
+func (b *broker) stop() { b.process.end(b.t, syscall.SIGTERM) }
+func (b *broker) kill() { b.process.end(b.t, syscall.SIGKILL) }
+
+// client gives a client for one test.
+func (b *broker) client(t testing.TB, opts ...kgo.Opt) *kgo.Client {
+	t.Helper()
+	c, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(b.address), kgo.RecordPartitioner(kgo.ManualPartitioner())}, opts...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+func (b *broker) admin(t testing.TB) *kadm.Client { return kadm.NewClient(b.client(t)) }
+
+// createTopic makes a topic that keeps records of any age.
+func (b *broker) createTopic(t testing.TB, topic string, partitions int32) {
+	t.Helper()
+	text := func(s string) *string { return &s }
+	_, err := b.admin(t).CreateTopic(ctx, partitions, 1, map[string]*string{
+		"retention.ms": text("-1"), "max.message.bytes": text("16777216"),
+	}, topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// freePort gives an address of a port that nobody listened on a moment ago.
+func freePort(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}

@@ -1,0 +1,46 @@
+//go:build integration
+
+package integration
+
+import (
+	"bytes"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+)
+
+var buildProgram = sync.OnceValues(func() (string, error) {
+	path, err := filepath.Abs(filepath.Join("..", "build", "integration", "gscd"))
+	if err != nil {
+		return "", err
+	}
+	out, err := exec.Command("go", "build", "-o", path, "../cmd/gscd").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%w\n%s", err, out)
+	}
+	return path, nil
+})
+
+// program gives the path of the binary, built from this tree.
+func program(t testing.TB) string {
+	t.Helper()
+	path, err := buildProgram()
+	if err != nil {
+		t.Fatalf("build gscd: %v", err)
+	}
+	return path
+}
+
+// gscd runs a command to its end, which must be a good one, and gives what it printed.
+func gscd(t testing.TB, args ...string) []byte {
+	t.Helper()
+	var out, faults bytes.Buffer
+	c := exec.Command(program(t), args...)
+	c.Stdout, c.Stderr = &out, &faults
+	if err := c.Run(); err != nil {
+		t.Fatalf("gscd %q: %v\n%s%s", args, err, faults.Bytes(), out.Bytes())
+	}
+	return out.Bytes()
+}
