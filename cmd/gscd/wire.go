@@ -78,7 +78,7 @@ func (a *app) ingestOptions(ctx context.Context, cfg *config.Config, t *config.T
 		SealProof: t.Seal.Proof, HeartbeatTopic: t.Seal.Topic,
 		MaxDeleteFraction: literal(float64(t.MaxDeleteFraction)), DeadLetterFraction: literal(float64(t.DeadLetter.Limit)),
 		MaxRecord: int64(t.MaxRecord),
-		BatchRows: t.Batch.Rows, BatchBytes: int64(t.Batch.Bytes), BatchInterval: t.Batch.Interval,
+		BatchRows: t.Batch.Rows, BatchBytes: int64(t.Batch.Bytes), BatchInterval: t.Batch.Interval, BatchMaxInterval: t.Batch.MaxInterval,
 		CopyOnWrite: t.Write.Mode == "copy-on-write", PartitionBy: t.PartitionBy,
 		Properties: tableProperties(t), Backup: t.Protect == "backup",
 		Log: a.log,
