@@ -268,7 +268,7 @@ func (l *Lane) commit(tx *delta.Transaction, operation string) error {
 	if !outcome.Committed {
 		return fmt.Errorf("%w: version %d was written by someone else", errReload, outcome.Conflict.Version)
 	}
-	l.base = outcome.Snapshot
+	l.base, l.recentThen = outcome.Snapshot, l.recent.clone()
 	for _, p := range l.state().Partitions {
 		l.committed[p.ID()] = p.Next
 	}

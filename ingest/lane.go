@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -69,7 +70,8 @@ type Lane struct {
 	late           []progress.LateChange
 	pairs          pairs
 	recent         recentDeadLetters
-	sealWas        string // what held the last seal back, to log changes only
+	recentThen     recentDeadLetters // recent at the last commit
+	sealWas        string            // what held the last seal back, to log changes only
 	lastCheckpoint int64
 }
 
@@ -90,7 +92,7 @@ var errReload = errors.New("the table has moved on")
 // stop wraps one of this package's sentinels, *change.LostOffsetsError, or the
 // store's or broker's cause.
 func (l *Lane) Run(ctx context.Context) error {
-	l.ctx = ctx
+	l.ctx, l.stopped = ctx, nil
 	l.queue = newQueue(l.source, &l.o)
 	defer l.queue.close()
 	for {
@@ -512,6 +514,11 @@ type recentDeadLetters struct {
 const recordsKept = 10_000
 
 func (d *recentDeadLetters) taken() { d.at++ }
+
+// clone makes a copy that goes on by itself.
+func (d *recentDeadLetters) clone() recentDeadLetters {
+	return recentDeadLetters{d.at, slices.Clone(d.dead)}
+}
 
 func (d *recentDeadLetters) add() (n int, of int64) {
 	d.dead = append(d.dead, d.at)

@@ -45,6 +45,7 @@ func (l *Lane) loadState() error {
 	l.markers, l.batch, l.arena = marker.NewSet(), newBatch(), &change.Arena{}
 	l.pinned = nil
 	l.segmentFacts, l.late = map[uint32]facts{}, nil
+	l.recent = l.recentThen.clone() // what is dropped is taken, and counted, again
 	l.keyPlaces = map[*change.Columns][]int{}
 	l.committed = map[change.PartitionID]int64{}
 	l.key, l.starts = l.o.Key, nil
