@@ -341,9 +341,11 @@ func partitionsOf(inputs []input) []int32 {
 }
 
 // play does the steps: records go to the topic, clock works. at is called for
-// every other step; before a cli step the ingester has taken what was sent.
+// every other step; before a cli step the ingester has taken what was sent,
+// unless it was stopped.
 func (r *rig) play(steps []step, at func(s step)) {
 	r.t.Helper()
+	stopped := false
 	for _, s := range steps {
 		switch s.kind {
 		case "":
@@ -354,10 +356,16 @@ func (r *rig) play(steps []step, at func(s step)) {
 			if at != nil {
 				at(s)
 			}
-		case "restart":
+		case "restart", "stop":
 			r.restart()
+			stopped = s.kind == "stop"
+			if at != nil {
+				at(s)
+			}
 		case "cli":
-			r.mustWork()
+			if !stopped {
+				r.mustWork()
+			}
 			if at != nil {
 				at(s)
 			}
