@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"go.uber.org/zap"
 
 	"github.com/gscd-io/gscd/config"
 )
@@ -124,6 +125,13 @@ func (a *app) ingest(ctx context.Context, cfg *config.Config, f *ingestFlags) er
 		}
 	}()
 	for _, t := range tables {
+		if len(t.Topics) == 0 && len(f.input) == 0 {
+			if len(tables) == 1 {
+				return usagef("table %s has no topics: give --topic, or set them; gscd load fills a table without", t.Name)
+			}
+			a.log.Info("the table has no topics and is left alone", zap.String("table", t.Name))
+			continue
+		}
 		o, err := a.ingestOptions(ctx, cfg, t)
 		if err != nil {
 			return err

@@ -74,7 +74,7 @@ func (a *app) sealByHand(ctx context.Context, h ingest.ByHand, f *sourceFlags) e
 			return usagef("--accept-behind %s: the table has no such partition", id)
 		}
 	}
-	topic, err := a.askSource(ctx, t.tableRef, &t.labels.Progress.State, f)
+	topic, err := a.askSource(ctx, t.tableRef, t.labels.Progress, f)
 	if err != nil {
 		return fmt.Errorf("ask how far the partitions are: %w", err)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/gscd-io/gscd/ingest/change"
 	"github.com/gscd-io/gscd/ingest/kafka"
 	"github.com/gscd-io/gscd/ingest/recording"
-	"github.com/gscd-io/gscd/snapshotter"
+	"github.com/gscd-io/gscd/progress"
 )
 
 // sourceFlags say what stands for the broker, and for the clock.
@@ -48,15 +48,15 @@ type topicState struct {
 
 // askSource asks the recording of --input, else the brokers of the
 // configuration, what the topics of a table's state have.
-func (a *app) askSource(ctx context.Context, t tableRef, s *snapshotter.State, f *sourceFlags) (topicState, error) {
+func (a *app) askSource(ctx context.Context, t tableRef, p *progress.Progress, f *sourceFlags) (topicState, error) {
 	clock, err := f.clock()
 	if err != nil {
 		return topicState{}, err
 	}
 	var topics []string
-	for _, p := range s.Partitions {
-		if !slices.Contains(topics, p.Topic) {
-			topics = append(topics, p.Topic)
+	for _, part := range p.State.Partitions {
+		if !slices.Contains(topics, part.Topic) {
+			topics = append(topics, part.Topic)
 		}
 	}
 	cfg, err := a.config()
@@ -92,6 +92,7 @@ func (a *app) askSource(ctx context.Context, t tableRef, s *snapshotter.State, f
 			return state, usagef("%w", err)
 		}
 		defer c.Close()
+		c.ExpectTopicIDs(p.TopicIDs)
 		partitions, at, err := c.Partitions(ctx)
 		if err != nil {
 			return state, brokerFault(ctx, cfg, fmt.Errorf("table %s: %w", t.Name, err))

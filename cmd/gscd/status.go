@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/ingest/change"
 	"github.com/gscd-io/gscd/progress"
 	"github.com/gscd-io/gscd/query/output"
@@ -31,19 +32,47 @@ read to its end at a clock drift.idle after that.`,
   gscd status --table user_dim -c gscd.yaml --format json`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			t, err := a.openTable(c.Context())
+			tables, err := a.tablesToShow()
 			if err != nil {
 				return err
 			}
-			s, err := a.statusOf(c.Context(), t, &f)
-			if err != nil {
-				return err
+			var list []*tableStatus
+			for _, a.flags.table = range tables {
+				t, err := a.openTable(c.Context())
+				if errors.Is(err, delta.ErrNotATable) && len(tables) > 1 {
+					a.noticef("table %s does not exist yet: no record with a label was taken", a.flags.table)
+					continue
+				}
+				if err != nil {
+					return err
+				}
+				s, err := a.statusOf(c.Context(), t, &f)
+				if err != nil {
+					return err
+				}
+				list = append(list, s)
 			}
-			return a.printStatus(s)
+			return a.printStatus(list, len(tables) > 1)
 		},
 	}
 	f.add(c.Flags())
 	return c
+}
+
+// tablesToShow are the table that --table names, or all that are configured.
+func (a *app) tablesToShow() ([]string, error) {
+	cfg, err := a.config()
+	if err != nil {
+		return nil, err
+	}
+	if a.flags.table != "" || len(cfg.Tables) < 2 {
+		return []string{a.flags.table}, nil
+	}
+	var names []string
+	for i := range cfg.Tables {
+		names = append(names, cfg.Tables[i].Name)
+	}
+	return names, nil
 }
 
 // tableStatus is where a table stands.
@@ -80,9 +109,9 @@ func (a *app) statusOf(ctx context.Context, t *openedTable, f *sourceFlags) (*ta
 		s.idle = t.Config.Drift.Idle
 	}
 	var err error
-	if s.topic, err = a.askSource(ctx, t.tableRef, &s.p.State, f); err != nil {
-		var nobody *noBrokerError
-		if !errors.As(err, &nobody) {
+	if s.topic, err = a.askSource(ctx, t.tableRef, s.p, f); err != nil {
+		var usage *exitError
+		if errors.As(err, &usage) || ctx.Err() != nil {
 			return nil, err
 		}
 		a.noticef("gscd: %v", err)
@@ -207,32 +236,49 @@ func (s *tableStatus) missingProof() string {
 
 func rfc3339(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// printStatus prints one object; for a person, and as csv, the partitions are rows.
-func (a *app) printStatus(s *tableStatus) error {
+// printStatus prints an object for each table; for a person, and as csv, the
+// partitions are rows.
+func (a *app) printStatus(list []*tableStatus, several bool) error {
 	format, err := output.Resolve(a.flags.format, a.stdout)
 	if err != nil {
 		return err
 	}
-	switch format {
-	case output.Table:
-		record := s.record()
-		lines := record[:0:0]
-		for _, item := range record {
-			if item.Name != "partitions" && item.Name != "totals" {
-				lines = append(lines, item)
+	var records, partitions []output.Record
+	for _, s := range list {
+		records = append(records, s.record())
+		partitions = append(partitions, s.partitionRecords()...)
+	}
+	switch {
+	case format == output.CSV:
+		return output.WriteRecords(format, a.stdout, partitions)
+	case format == output.Table:
+		for _, s := range list {
+			if err := a.printStatusTable(s); err != nil {
+				return err
 			}
 		}
-		if err := a.printObject(lines); err != nil {
-			return err
-		}
-		if err := output.WriteRecords(format, a.stdout, s.partitionRecords()); err != nil {
-			return err
-		}
-		return output.WriteRecords(format, a.stdout, []output.Record{fatesRecord(s.p)})
-	case output.CSV:
-		return output.WriteRecords(format, a.stdout, s.partitionRecords())
+		return nil
+	case several:
+		return output.WriteRecords(format, a.stdout, records)
 	}
-	return a.printObject(s.record())
+	return a.printObject(records[0])
+}
+
+// printStatusTable prints a table's status for a person.
+func (a *app) printStatusTable(s *tableStatus) error {
+	var lines output.Record
+	for _, item := range s.record() {
+		if item.Name != "partitions" && item.Name != "totals" {
+			lines = append(lines, item)
+		}
+	}
+	if err := a.printObject(lines); err != nil {
+		return err
+	}
+	if err := output.WriteRecords(output.Table, a.stdout, s.partitionRecords()); err != nil {
+		return err
+	}
+	return output.WriteRecords(output.Table, a.stdout, []output.Record{fatesRecord(s.p)})
 }
 
 func (s *tableStatus) record() output.Record {
