@@ -238,6 +238,12 @@ func (c *given) account() {
 	}
 }
 
+// ignore takes the case for its input alone.
+func (c *given) ignore() *given {
+	c.expected, c.must, c.choice = nil, nil, nil
+	return c
+}
+
 // steps gives the steps of the inputs whose heading begins so, joined.
 func (c *given) steps(heading string) []step {
 	c.Helper()

@@ -267,4 +267,3 @@ func TestCase23ColumnAppears(t *testing.T) {
 		}
 	})
 }
-
