@@ -269,13 +269,13 @@ func (l *Lane) olderThan(e *entry, m snapshotter.Meta) (bool, error) {
 	return snapshotter.Newer(m, e.meta), nil
 }
 
-// endLoads acts for the loads of the open label that may end: where a load
-// was flagged first and last, rows that it did not bring and that are older go.
+// endLoads acts for the loads of the open label that may end: rows that such a
+// load did not bring and that are older go.
 func (l *Lane) endLoads() error {
 	for _, load := range l.judge.LoadsToEnd() {
 		load.Ended = true
 		l.batch.dirty = true
-		if !load.Replaces() || l.o.Reload != Replace {
+		if l.o.Reload != Replace {
 			continue
 		}
 		floor := load.Floor()

@@ -71,13 +71,15 @@ func (j *Judge) Seal(wait int64) {
 	j.Opened()
 }
 
-// LoadsToEnd gives the loads of the open label that may end now: written in
-// full, not ended, while every partition is paused or read to a high watermark
-// that was reported after they were written.
+// LoadsToEnd gives the loads of the open label whose end may act now: flagged
+// first and last, written in full, not ended, while every partition is paused or
+// read to a high watermark that was reported after they were written. A load
+// whose other flag is still on its way ends when that has come: so it does not
+// matter which partition was read first.
 func (j *Judge) LoadsToEnd() []*Load {
 	var out []*Load
 	for _, l := range j.State.Loads {
-		if l.Label == j.State.Open && l.Written && !l.Ended {
+		if l.Label == j.State.Open && l.Written && l.Replaces() && !l.Ended {
 			out = append(out, l)
 		}
 	}
