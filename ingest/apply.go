@@ -279,6 +279,9 @@ func (l *Lane) endLoads() error {
 			continue
 		}
 		floor := load.Floor()
+		if !floor.HasPosition && len(l.state().Partitions) > 1 {
+			continue // nothing tells what is older than the load: it is merged
+		}
 		n, err := l.clearBelow(floor, l.o.MaxDeleteFraction)
 		if err != nil {
 			return err

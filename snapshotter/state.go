@@ -105,9 +105,14 @@ type Load struct {
 // may stand for the whole table.
 func (l *Load) Replaces() bool { return l.FirstRead != nil && l.LastRead != nil }
 
-// Floor is the position that a replacing load leaves.
+// Floor is the position that a replacing load leaves. Without positions the
+// order is arrival, and what came before its first read is older than the load:
+// that holds on one partition only.
 func (l *Load) Floor() Meta {
 	m := *l.LastRead
+	if !m.HasPosition {
+		m = *l.FirstRead
+	}
 	m.Rank, m.Time = RankFloor, l.Oldest
 	return m
 }
