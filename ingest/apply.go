@@ -34,7 +34,8 @@ func (l *Lane) apply(c *change.Change, old, new string, m snapshotter.Meta, take
 		if err != nil {
 			return 0, nil, err
 		}
-		if fresh {
+		// A tombstone behind its delete says nothing new.
+		if fresh && (c.Op != change.Tombstone || l.stand(old).live) {
 			l.remove(old, m)
 			did = true
 		}
