@@ -113,6 +113,9 @@ func (l *Lane) countHoles() {
 func (l *Lane) transaction() (*delta.Transaction, error) {
 	if l.base == nil {
 		l.table = delta.New(l.o.Store)
+		if err := l.addPartitionColumns(); err != nil {
+			return nil, fmt.Errorf("table %s: %w", l.o.Name, err)
+		}
 	}
 	tx := delta.NewTransaction(l.table, l.base)
 	if l.base != nil && len(l.columns.list) == l.committedColumns {
@@ -152,6 +155,22 @@ func (l *Lane) transaction() (*delta.Transaction, error) {
 		PartitionColumns: append([]string{}, l.o.PartitionBy...), Configuration: properties, CreatedTime: &created,
 	})
 	return tx, nil
+}
+
+// addPartitionColumns gives a new table the columns that it is partitioned by,
+// also where no record has brought a value of them yet: they can't come later.
+func (l *Lane) addPartitionColumns() error {
+	for _, name := range l.o.PartitionBy {
+		if _, ok := l.columns.index[name]; ok {
+			continue
+		}
+		t, declared := l.o.Columns[name]
+		if !declared {
+			return fmt.Errorf("%w: partition_by names the column %s, and no record has brought a value of it yet: set its type under columns", ErrRefused, name)
+		}
+		l.columns.add(change.Column{Name: name, Type: t})
+	}
+	return nil
 }
 
 func (c *columns) schema() (*schema.Schema, error) {
