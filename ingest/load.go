@@ -226,8 +226,12 @@ func (l *Lane) recallLate() error {
 		if err != nil {
 			return err
 		}
-		if p != nil && p.Kind == progress.Batch {
+		switch {
+		case p == nil:
+		case p.Kind == progress.Batch:
 			l.addLate(p.Late)
+		case p.Kind == progress.Rollback:
+			l.late = nil // what came before it is undone
 		}
 	}
 	return nil
@@ -340,6 +344,10 @@ func (l *Lane) findFirstLabel() (ready bool, err error) {
 	cursor := l.o.Calendar.Cursor()
 	format := l.queue.format
 	for {
+		// A source that is asked after the end fails in a way that may look like an outage.
+		if err := l.ctx.Err(); err != nil {
+			return false, err
+		}
 		id, block, err := l.queue.next(l.ctx, func(id change.PartitionID) bool { return !seen[id] })
 		if err != nil {
 			return false, err

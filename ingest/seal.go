@@ -171,7 +171,7 @@ func (l *Lane) commitSeals(seals []progress.Evidence) error {
 	if err := l.commit(tx, "SEAL"); err != nil {
 		return err
 	}
-	l.late, l.pinned = nil, nil
+	l.pinned = nil
 	l.o.Log.Info("sealed", zap.String("table", l.o.Name), zap.String("label", seals[0].Name), zap.Int("labels", len(seals)),
 		zap.Int64("version", version), zap.Int64("rows", l.p.Rows), zap.Strings("attributes", seals[0].Attributes))
 	l.publish()
@@ -199,7 +199,7 @@ func (l *Lane) pin() error {
 func (l *Lane) openNext() {
 	l.judge.Seal(l.o.DriftWait.Microseconds())
 	open := l.state().Open
-	l.p.Counts = progress.Counts{}
+	l.p.Counts, l.late = progress.Counts{}, nil
 	l.p.ColumnsAtOpen = l.columns.names()
 	l.columns.opened(l.p.ColumnsAtOpen)
 	l.p.Markers = l.markers.Prune(l.p.Markers, open)
