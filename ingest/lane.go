@@ -405,7 +405,8 @@ func (l *Lane) takeJudged(p *snapshotter.Partition, r *change.Record, c *change.
 		if done, err := l.takeLate(r, &v, old, new); done || err != nil {
 			return false, err
 		}
-	} else if v.Label == s.Open && before != snapshotter.NoTime && l.judge.Label(before) > s.Open {
+	} else if v.Load == nil && v.Label == s.Open && before != snapshotter.NoTime && l.judge.Label(before) > s.Open {
+		// Reads of a load have its label wherever they stand: they are no drift.
 		l.p.Counts.Drift++
 	}
 	if c.OldKeyHeader || c.NewKeyHeader {
