@@ -121,6 +121,13 @@ func (c *checker) fault(f Fault) {
 	c.report.Faults = append(c.report.Faults, f)
 }
 
+// known tells that an error of a version's log files is reported, and was not repaired.
+func (c *checker) known(version int64) bool {
+	return slices.ContainsFunc(c.report.Faults, func(f Fault) bool {
+		return f.Version == version && !f.Repaired && f.Severity == SeverityError && (f.Check == "island" || f.Check == "checkpoint")
+	})
+}
+
 // faultOf begins a fault of a pin.
 func faultOf(p Pin, check string, severity Severity, message string) Fault {
 	f := Fault{Check: check, Severity: severity, Version: p.Version, Message: message}
@@ -294,6 +301,9 @@ func (c *checker) openSavepoints(ctx context.Context) error {
 		if err != nil {
 			if !isDamage(err) {
 				return err
+			}
+			if c.known(version) {
+				return nil
 			}
 			f := faultOf(p, "savepoint", SeverityError, err.Error())
 			f.Repair = "bring the log file back from a copy of the storage, or give the savepoint up with `gscd savepoint delete " + p.Names[0] + "`"

@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/delta/action"
 	"github.com/gscd-io/gscd/delta/objstore"
 	"github.com/gscd-io/gscd/delta/parquet"
+	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/progress"
 )
 
@@ -22,7 +25,8 @@ type partKey = action.FileKey
 type part struct {
 	add     *action.Add
 	columns []parquet.Column
-	rows    int64 // live ones
+	rows    int64  // live ones
+	file    string // the key of what can't be read, where err is set
 	err     error
 }
 
@@ -100,7 +104,7 @@ func (c *checker) readParts(ctx context.Context) error {
 	for range min(fileReaders, len(list)) {
 		wg.Go(func() {
 			for p := range work {
-				p.rows, p.err = countRows(ctx, c.store, p)
+				p.rows, p.err = p.count(ctx, c.store)
 			}
 		})
 	}
@@ -117,50 +121,52 @@ func (c *checker) readParts(ctx context.Context) error {
 		if p.err == nil {
 			continue
 		}
-		if !isDamage(p.err) && !errors.Is(p.err, parquet.ErrCorrupt) && !errors.Is(p.err, parquet.ErrColumnType) {
+		n := c.needs[p.file]
+		if n == nil || n.bad {
+			continue // a fault already
+		}
+		if !isBadFile(p.err) {
 			return p.err
 		}
-		key, err := action.Key(p.add.Path)
-		if err != nil {
-			continue // a fault of its version already
-		}
-		n := c.needs[key]
-		if n == nil || n.bad || c.vectorIsBad(p.add) {
-			continue
-		}
 		n.bad = true
-		c.fileFault(key, "rows", n, p.err.Error())
+		c.fileFault(p.file, "rows", n, p.err.Error())
 	}
 	return nil
 }
 
-// vectorIsBad tells that the file of an add's deletion vector is reported already.
-func (c *checker) vectorIsBad(add *action.Add) bool {
-	if add.DeletionVector == nil {
-		return false
+// isBadFile tells a file that can't be read from a store that can't.
+func isBadFile(err error) bool {
+	for _, known := range []error{parquet.ErrCorrupt, parquet.ErrUnsupported, parquet.ErrColumnType, io.ErrUnexpectedEOF} {
+		if errors.Is(err, known) {
+			return true
+		}
 	}
-	key, stored, err := delta.VectorKey(add.DeletionVector)
-	return err == nil && stored && c.needs[key] != nil && c.needs[key].bad
+	return isDamage(err)
 }
 
-// countRows decodes every cell of a part and counts the live rows.
-func countRows(ctx context.Context, store objstore.Store, p *part) (live int64, err error) {
-	key, err := action.Key(p.add.Path)
-	if err != nil {
-		return 0, err
+// count decodes every cell of a part and counts the live rows.
+func (p *part) count(ctx context.Context, store objstore.Store) (live int64, err error) {
+	if p.add.DeletionVector != nil {
+		if p.file, _, err = delta.VectorKey(p.add.DeletionVector); err != nil {
+			return 0, err
+		}
 	}
 	dead, err := delta.ReadDeletionVector(ctx, store, p.add)
 	if err != nil {
 		return 0, err
 	}
-	file, err := parquet.Open(objstore.NewReaderAt(ctx, store, key, p.add.Size), p.add.Size)
-	if err != nil {
-		return 0, fmt.Errorf("%s: %w", key, err)
+	if p.file, err = action.Key(p.add.Path); err != nil {
+		return 0, err
 	}
+	file, err := parquet.Open(objstore.NewReaderAt(ctx, store, p.file, p.add.Size), p.add.Size)
+	if err != nil {
+		return 0, err
+	}
+	columns := withHidden(p.columns, file)
 	seen := int64(0)
-	for batch, err := range file.Scan(ctx, p.columns, parquet.ScanOptions{}) {
+	for batch, err := range file.Scan(ctx, columns, parquet.ScanOptions{}) {
 		if err != nil {
-			return live, fmt.Errorf("%s: %w", key, err)
+			return live, err
 		}
 		seen += int64(batch.Rows)
 		for i := range batch.Rows {
@@ -169,8 +175,32 @@ func countRows(ctx context.Context, store objstore.Store, p *part) (live int64, 
 			}
 		}
 	}
-	if seen != file.NumRows() && len(p.columns) > 0 {
-		return live, fmt.Errorf("%w: %s gave %d rows of %d", delta.ErrCorrupt, key, seen, file.NumRows())
+	if seen != file.NumRows() && len(columns) > 0 {
+		return live, fmt.Errorf("%w: it gave %d rows of %d", delta.ErrCorrupt, seen, file.NumRows())
 	}
 	return live, nil
+}
+
+// hiddenPrefix begins the names of columns that are in files and in no schema.
+const hiddenPrefix = "__gscd_"
+
+// withHidden adds the hidden columns of the file: an ingester that starts reads them.
+func withHidden(columns []parquet.Column, file *parquet.File) []parquet.Column {
+	all := slices.Clone(columns)
+	for _, c := range file.Columns() {
+		if c.Nested || !strings.HasPrefix(c.Name, hiddenPrefix) {
+			continue
+		}
+		t := schema.Long
+		switch {
+		case strings.HasPrefix(c.Physical, "BOOLEAN"):
+			t = schema.Boolean
+		case strings.HasPrefix(c.Physical, "INT32"):
+			t = schema.Integer
+		case strings.Contains(c.Physical, "TIMESTAMP"):
+			t = schema.Timestamp
+		}
+		all = append(all, parquet.Column{Name: c.Name, Type: schema.Of(t)})
+	}
+	return all
 }

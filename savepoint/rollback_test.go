@@ -11,12 +11,15 @@ import (
 	"github.com/gscd-io/gscd/savepoint"
 )
 
-// fiveDays is a table of four sealed days and an open one, with a held change
-// and a delete in each.
+// fiveDays is a table of four sealed days and an open one: in each some keys
+// change, one comes and stays, one comes and goes the day after.
 func fiveDays(t testing.TB) *rig {
 	g := newRig(t)
 	for day := 1; day <= 5; day++ {
 		g.day(day, 1, 2, 3, 4, day+10)
+		if day%2 == 1 { // the files of even days die with the day after
+			g.put(july(day, 21), "c", day+20, "stays")
+		}
 		g.put(july(day, 22), "d", day+9, "")
 	}
 	g.ingest()
