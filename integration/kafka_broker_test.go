@@ -26,7 +26,6 @@ type broker struct {
 	dir     string
 	address string // of clients, the same after a restart
 	process *process
-	output  *tail
 }
 
 const brokerProperties = `process.roles=broker,controller
@@ -85,13 +84,13 @@ func (b *broker) java(class string, args ...string) []string {
 func (b *broker) start() {
 	b.t.Helper()
 	b.process = startProcess(b.t, "java", b.java("kafka.Kafka", b.file("server.properties"))...)
-	b.output = &tail{}
+	output := &tail{}
 	started := make(chan bool, 1)
 	out := bufio.NewScanner(b.process.stdout)
 	out.Buffer(nil, 1<<20)
 	go func() {
 		for out.Scan() {
-			fmt.Fprintf(b.output, "%s\n", out.Text())
+			fmt.Fprintf(output, "%s\n", out.Text())
 			if strings.Contains(out.Text(), "Kafka Server started") {
 				started <- true
 			}
@@ -101,10 +100,10 @@ func (b *broker) start() {
 	select {
 	case ok := <-started:
 		if !ok {
-			b.t.Fatalf("the broker ended before it served:\n%s%s", b.output, b.process.errors)
+			b.t.Fatalf("the broker ended before it served:\n%s%s", output, b.process.errors)
 		}
 	case <-time.After(2 * time.Minute):
-		b.t.Fatalf("the broker does not serve after two minutes:\n%s", b.output)
+		b.t.Fatalf("the broker does not serve after two minutes:\n%s", output)
 	}
 }
 
