@@ -22,6 +22,7 @@ type newCommand func(*app) *cobra.Command
 
 // commands are all commands, in the order of the help page.
 var commands = []newCommand{
+	newDemoCommand,
 	newIngestCommand,
 	newRecordCommand,
 	newStatusCommand,
