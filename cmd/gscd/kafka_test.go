@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -288,61 +290,117 @@ func readFile(t *testing.T, name string) string {
 	return string(data)
 }
 
+// running is an ingester that was started.
+type running struct {
+	t    *testing.T
+	log  lockedBuffer
+	stop context.CancelFunc
+	done chan error
+}
+
+// start runs an ingester until stop. It does not listen to signals.
+func (c *cluster) start(args ...string) *running {
+	c.t.Helper()
+	ctx, stop := context.WithCancel(c.t.Context())
+	r := &running{t: c.t, stop: stop, done: make(chan error, 1)}
+	a := &app{stdin: strings.NewReader(""), stdout: io.Discard, stderr: &r.log, brokerPatience: time.Second}
+	root := newRootCommand(a, commands)
+	root.SetArgs(args)
+	go func() { r.done <- root.ExecuteContext(ctx) }()
+	return r
+}
+
+// await waits for n lines of the log that say something.
+func (r *running) await(n int, what string) {
+	r.t.Helper()
+	for end := time.Now().Add(15 * time.Second); strings.Count(r.log.String(), what) < n; {
+		if time.Now().After(end) {
+			r.t.Fatalf("no %d times %q in:\n%s", n, what, r.log.String())
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// end stops it, which must be a clean end.
+func (r *running) end() {
+	r.t.Helper()
+	r.stop()
+	if err := <-r.done; err != nil {
+		r.t.Errorf("the run ended with %v", err)
+	}
+}
+
 // A table that runs waits for brokers that went away: it takes up where it was.
 func TestKafkaOutage(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1, "users")
 	c.produce(c.upsert("users", 0, 1, "ann", "2022-07-16T10:00:00Z"))
-	var mu sync.Mutex
-	failing, asked := false, 0
-	c.ControlKey(int16(kmsg.ListOffsets), func(req kmsg.Request) (kmsg.Response, error, bool) {
+	var away atomic.Bool
+	c.ControlKey(int16(kmsg.ListOffsets), func(kmsg.Request) (kmsg.Response, error, bool) {
 		c.KeepControl()
-		mu.Lock()
-		defer mu.Unlock()
-		if asked++; asked == 8 {
-			failing = true
-			time.AfterFunc(2500*time.Millisecond, func() {
-				mu.Lock()
-				defer mu.Unlock()
-				failing = false
-			})
-		}
-		if !failing {
-			return nil, nil, false
-		}
-		return nil, errors.New("the broker is away"), true
+		return nil, errors.New("the broker is away"), away.Load()
 	})
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	var stderr lockedBuffer
-	a := &app{stdin: strings.NewReader(""), stdout: io.Discard, stderr: &stderr, brokerPatience: time.Second}
-	var err error
-	if a.log, err = newLogger(&stderr, "info", "json"); err != nil {
+	// Past the end of the label the broker is asked every second.
+	r := c.start(c.ingestArgs("users", "--batch-interval", "50ms", "--now", "2022-07-17T00:05:00Z")...)
+	r.await(1, `"msg":"committed"`)
+	away.Store(true)
+	r.await(1, "the source does not answer; waiting for it")
+	c.produce(c.upsert("users", 0, 2, "bob", "2022-07-16T11:00:00Z"))
+	r.await(2, `"msg":"committed"`)
+	away.Store(false)
+	r.await(1, "the source answers again")
+	r.end()
+	if strings.Contains(r.log.String(), "started again") {
+		t.Errorf("the table was started again:\n%s", r.log.String())
+	}
+}
+
+// A person seals beside a running ingester, which goes on from there; and a
+// partition that is added is read from its start.
+func TestKafkaSealBesideIngest(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1, "users")
+	table := filepath.Join(c.dir, "users")
+	file := c.write("gscd.yaml", fmt.Sprintf("kafka: {brokers: [%q]}\ncalendar: {timezone: UTC}\ndefaults: {batch: {interval: 50ms}}\ntables: [{location: %q, topics: [users]}]", c.brokers(), table))
+	r := c.start("ingest", "-c", file, "--now", "2022-07-17T00:05:00Z")
+	// A partition that comes before the first record.
+	time.Sleep(100 * time.Millisecond)
+	if _, err := c.admin().CreatePartitions(t.Context(), 1, "users"); err != nil {
 		t.Fatal(err)
 	}
-	done := make(chan error, 1)
-	go func() {
-		root := newRootCommand(a, commands)
-		root.SetArgs(c.ingestArgs("users", "--batch-interval", "100ms"))
-		done <- root.ExecuteContext(ctx)
-	}()
-	await := func(what string) {
-		t.Helper()
-		for end := time.Now().Add(15 * time.Second); !strings.Contains(stderr.String(), what); {
-			if time.Now().After(end) {
-				t.Fatalf("no %q in:\n%s", what, stderr.String())
-			}
-			time.Sleep(20 * time.Millisecond)
-		}
+	c.produce(c.upsert("users", 1, 1, "ann", "2022-07-16T10:00:00Z"))
+	r.await(1, `"msg":"committed"`)
+	c.ok("seal", "2022-07-16", "--force", "-c", file, "--now", "2022-07-17T00:05:00Z")
+	c.produce(c.upsert("users", 0, 2, "bob", "2022-07-17T00:01:00Z"))
+	r.await(1, "taking up the newest version")
+	r.await(1, `"label":"2022-07-17","version":2,"kind":"batch"`)
+	r.end()
+	if got := c.ok("query", "--table", table, "--as-of", "2022-07-16"); got != `{"id":1,"name":"ann"}`+"\n" {
+		t.Errorf("as of the 16th: %s", got)
 	}
-	await("the source does not answer; waiting for it")
-	await("the source answers again")
-	stop()
-	if err := <-done; err != nil {
-		t.Errorf("the run ended with %v", err)
+	if s := c.status(table); s.Totals.Taken != 2 || s.Totals.Missing != 0 || s.Incomplete == nil {
+		t.Errorf("totals %+v, incomplete %+v", s.Totals, s.Incomplete)
 	}
-	if strings.Contains(stderr.String(), "started again") {
-		t.Errorf("the table was started again:\n%s", stderr.String())
+}
+
+// A new table may begin at a time, or at the end.
+func TestKafkaStart(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 2, "users")
+	c.produce(
+		c.upsert("users", 0, 1, "ann", "2022-07-16T10:00:00Z"),
+		c.upsert("users", 0, 2, "bob", "2022-07-16T11:00:00Z"),
+		c.upsert("users", 1, 3, "cy", "2022-07-16T09:00:00Z"),
+	)
+	c.ok(c.ingestArgs("users", "--until-end", "--now", "2022-07-16T12:00:00Z", "--start", "2022-07-16T10:30:00Z")...)
+	s := c.status(filepath.Join(c.dir, "users"))
+	if s.Totals.Taken != 1 || s.Partitions[0].Next != 2 || s.Partitions[1].Next != 1 || s.Incomplete == nil {
+		t.Errorf("totals %+v, partitions %+v, incomplete %+v; want one record, from 10:30 on", s.Totals, s.Partitions, s.Incomplete)
+	}
+	latest := filepath.Join(c.dir, "latest")
+	c.ok(c.ingestArgs("users", "--location", latest, "--until-end", "--start", "latest")...)
+	if _, err := os.Stat(latest); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a table was made of nothing: %v", err)
 	}
 }
 
