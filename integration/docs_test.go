@@ -71,6 +71,7 @@ func TestDocs(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Run(filepath.Base(page), func(t *testing.T) {
+			t.Parallel()
 			s := &session{bin: bin, root: t.TempDir(), broker: broker}
 			s.dir = s.root
 			for _, b := range blocks {
@@ -197,7 +198,8 @@ func (s *session) run(t *testing.T, b block) {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(path, []byte(strings.Join(b.lines, "\n")+"\n"), 0o644); err != nil {
+		text := s.withBroker(t, strings.Join(b.lines, "\n")+"\n")
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return
@@ -209,12 +211,20 @@ func (s *session) run(t *testing.T, b block) {
 	}
 	for _, c := range commandsOf(t, b) {
 		out, err := s.command(t, c.text)
-		if err != nil || !matches(c.want, out) {
-			// What follows builds on it.
-			s.failed = true
-			t.Errorf("%s:%d: $ %s\n%v\n--- printed:\n%s\n--- the page says:\n%s", b.page, c.line, c.text, err, strings.Join(out, "\n"), strings.Join(c.want, "\n"))
-			return
+		far, ok := matches(c.want, out)
+		if err == nil && ok {
+			continue
 		}
+		s.failed = true // what follows builds on it
+		message := fmt.Sprintf("%s:%d: $ %s", b.page, c.line, c.text)
+		if err != nil {
+			message += fmt.Sprintf("\n%v", err)
+		}
+		if !ok && far < len(c.want) {
+			message += fmt.Sprintf("\nthe page goes on with: %s", c.want[far])
+		}
+		t.Errorf("%s\nprinted:\n%s", message, strings.Join(out, "\n"))
+		return
 	}
 }
 
@@ -247,14 +257,7 @@ func commandsOf(t *testing.T, b block) []shown {
 
 // command runs a command at a terminal and gives the lines it prints.
 func (s *session) command(t *testing.T, text string) ([]string, error) {
-	text = strings.ReplaceAll(text, "go run ./cmd/gscd", "gscd")
-	if strings.Contains(text, "localhost:9092") {
-		address, err := s.broker()
-		if err != nil {
-			t.Fatal(err)
-		}
-		text = strings.ReplaceAll(text, "localhost:9092", address)
-	}
+	text = s.withBroker(t, strings.ReplaceAll(text, "go run ./cmd/gscd", "gscd"))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	c := exec.CommandContext(ctx, "sh", "-c", text)
@@ -268,22 +271,39 @@ func (s *session) command(t *testing.T, text string) ([]string, error) {
 	return slices.Delete(out, len(out)-1, len(out)), err
 }
 
-// matches holds lines against a pattern of lines.
-func matches(want, got []string) bool {
-	for len(want) > 0 && want[len(want)-1] == "" {
-		want = want[:len(want)-1] // an empty line before the fence
+// withBroker puts the address of the embedded broker in place of localhost:9092.
+func (s *session) withBroker(t *testing.T, text string) string {
+	if !strings.Contains(text, "localhost:9092") {
+		return text
 	}
-	for len(got) > 0 && got[len(got)-1] == "" {
-		got = got[:len(got)-1]
+	address, err := s.broker()
+	if err != nil {
+		t.Fatal(err)
 	}
-	return matchLines(want, got)
+	return strings.ReplaceAll(text, "localhost:9092", address)
 }
 
-func matchLines(want, got []string) bool {
+// matches holds lines against a pattern of lines. far is how many lines of the
+// pattern can be found in order at most.
+func matches(want, got []string) (far int, ok bool) {
+	ok = matchLines(trimEnd(want), trimEnd(got), 0, &far)
+	return far, ok
+}
+
+// trimEnd leaves out the empty lines at the end.
+func trimEnd(lines []string) []string {
+	for len(lines) > 0 && lines[len(lines)-1] == "" {
+		lines = lines[:len(lines)-1]
+	}
+	return lines
+}
+
+func matchLines(want, got []string, at int, far *int) bool {
 	for i, w := range want {
+		*far = max(*far, at+i)
 		if w == "..." {
 			for n := range len(got) - i + 1 {
-				if matchLines(want[i+1:], got[i+n:]) {
+				if matchLines(want[i+1:], got[i+n:], at+i+1, far) {
 					return true
 				}
 			}
@@ -293,6 +313,7 @@ func matchLines(want, got []string) bool {
 			return false
 		}
 	}
+	*far = max(*far, at+len(want))
 	return len(got) == len(want)
 }
 
@@ -321,7 +342,7 @@ func TestMatches(t *testing.T) {
 		{"version ..., 3 rows", "version 12, 4 rows", false},
 		{"a.c", "abc", false},
 	} {
-		if got := matches(strings.Split(c.want, "\n"), strings.Split(c.got, "\n")); got != c.ok {
+		if _, got := matches(strings.Split(c.want, "\n"), strings.Split(c.got, "\n")); got != c.ok {
 			t.Errorf("%q against %q: %v", c.got, c.want, got)
 		}
 	}
