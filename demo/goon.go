@@ -42,7 +42,7 @@ func (t *story) goOn(took time.Duration) {
 	command("the whole story again, into a second table: the same days", fmt.Sprintf("gscd ingest --location %s %s --until-end", quoted(filepath.Join(dir, "again")), input))
 	if t.folder.keep {
 		if r, err := t.last.labels.Resolve(day17, true); err == nil {
-			command("the same day in Spark or Trino, without a plug-in", fmt.Sprintf("SELECT * FROM user_dim VERSION AS OF %d", r.Entry.Version))
+			command("the same day in Spark, without a plug-in (Trino says FOR VERSION AS OF)", fmt.Sprintf("SELECT * FROM user_dim VERSION AS OF %d", r.Entry.Version))
 		}
 	}
 }

@@ -56,7 +56,7 @@ func (t *story) opening() {
 	t.title("gscd demo: five days of changes, one snapshot for each")
 	t.say("A shop keeps its users, and the city in which each lives, in a MySQL table. Debezium writes every change to the "+
 		"Kafka topic %s (%d partitions, keyed by id; here an embedded broker at %s). gscd reads the topic and keeps a Delta table "+
-		"in step, in such a way that the table as it was at the end of each day can be read for ever: %s",
+		"in step, such that the table as it was at the end of each day stays readable: %s",
 		topic, partitions, t.address(), t.folder.table())
 	t.say("A day is a day in %s. The clock is played back: five days take some seconds.", timezone)
 }
@@ -295,7 +295,7 @@ func (t *story) rollback(ctx context.Context) (err error) {
 	}
 	t.page.at("08:00", "The connector is started again, and sends what it missed: the evening of the 17th and the early morning.")
 	t.gscd("The evening's %d changes are late now, and folded into the 18th. The newest rows are right, but the snapshot of the 17th "+
-		"lacks its evening. The map of days and versions shows where to look:", t.last.progress.Counts.Late)
+		"lacks its evening. The map of days and versions shows where to look, by its late changes and by its clock:", t.last.progress.Counts.Late)
 	t.gap()
 	if err := t.last.printMap(ctx, t.page); err != nil {
 		return err
