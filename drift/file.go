@@ -235,5 +235,5 @@ func takeBytes(b []byte) (p, rest []byte, err error) {
 	if n-1 > uint64(len(b)) {
 		return nil, nil, errShort
 	}
-	return b[:n-1 : n-1], b[n-1:], nil
+	return b[: n-1 : n-1], b[n-1:], nil
 }
