@@ -22,7 +22,7 @@ const maxDeleted = 1000
 // CreateNamed pins a version under a name. A name must not read as a label.
 func CreateNamed(ctx context.Context, table *delta.Table, name string, version int64) (int64, error) {
 	if !nameForm.MatchString(name) {
-		return 0, fmt.Errorf("%w: %q: a letter, then letters, digits, dots, dashes or underscores, 100 at most", ErrName, name)
+		return 0, fmt.Errorf("%w: %q: a letter, then letters, digits, dots, dashes or underscores, 100 at most, so that it does not read as a label", ErrName, name)
 	}
 	return edit(ctx, table, "create savepoint "+name, func(s *delta.Snapshot, m *Map, tx *delta.Transaction, p *progress.Progress) error {
 		if _, err := m.Calendar.Parse(name); err == nil {
