@@ -4,7 +4,9 @@
 //
 // Nouns: Lane (one table at work), Source (where records come from), Options,
 // batch (what the next commit will hold, folded by key), shape (how a record's
-// columns lie in the table's).
+// columns lie in the table's), Start (where a new table begins), heartbeat (a
+// partition that takes part in the seal rule alone), outage (a time in which the
+// source does not answer), ByHand (a seal that a person decides).
 //
 // The way of a record: Source → decode → change → judge (snapshotter) → batch
 // or held (drift) → one delta.Transaction with rows, held files and progress →
@@ -20,5 +22,10 @@
 //     of the open label wait to be applied.
 //  4. A batch holds changes of the open label only. Dead letters are stored
 //     before the commit that moves past their records.
-//  5. Every record taken is counted with exactly one fate.
+//  5. Every record taken is counted with exactly one fate; heartbeats are no
+//     records of the table.
+//  6. No offset is reset silently: what is not read stops the table, or marks
+//     the open label and all later ones incomplete.
+//  7. A lane that runs waits for a source that does not answer, and keeps what
+//     it took; one that starts does not.
 package ingest

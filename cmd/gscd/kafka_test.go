@@ -33,11 +33,18 @@ type cluster struct {
 	t   *testing.T
 	dir string
 	pos int64
+	// environ is that of the commands.
+	environ []string
 }
 
 func newCluster(t *testing.T, partitions int32, topics ...string) *cluster {
 	t.Helper()
-	k, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(partitions, topics...))
+	return newClusterOf(t, kfake.NumBrokers(1), kfake.SeedTopics(partitions, topics...))
+}
+
+func newClusterOf(t *testing.T, options ...kfake.Opt) *cluster {
+	t.Helper()
+	k, err := kfake.NewCluster(options...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +118,7 @@ func (b *lockedBuffer) String() string {
 func (c *cluster) gscd(args ...string) (code int, stdout, stderr string) {
 	c.t.Helper()
 	var out, err lockedBuffer
-	a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &err, log: zap.NewNop(), brokerPatience: time.Second}
+	a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &err, environ: c.environ, log: zap.NewNop(), brokerPatience: time.Second}
 	code = run(args, a, commands)
 	return code, out.String(), err.String()
 }
@@ -429,6 +436,24 @@ func TestKafkaWrongTurns(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The login comes from the file, its password from the environment.
+func TestKafkaLogin(t *testing.T) {
+	t.Parallel()
+	c := newClusterOf(t, kfake.NumBrokers(1), kfake.SeedTopics(1, "users"), kfake.EnableSASL(), kfake.Superuser("SCRAM-SHA-512", "gscd", "hush"))
+	file := c.write("gscd.yaml", fmt.Sprintf(`
+kafka: {brokers: [%q], sasl: {mechanism: scram-sha-512, username: gscd, password: guess}}
+calendar: {timezone: UTC}
+tables: [{location: %q, topics: [users]}]
+`, c.brokers(), c.dir+"/users"))
+	code, _, stderr := c.gscd("ingest", "-c", file, "--until-end")
+	// The embedded broker hangs up where a real one says that the login is wrong.
+	if code != 1 || !strings.Contains(stderr, "correct kafka.brokers (--brokers), kafka.tls and kafka.sasl") || strings.Contains(stderr, "guess") {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
+	c.environ = []string{"GSCD_KAFKA_SASL_PASSWORD=hush"}
+	c.ok("ingest", "-c", file, "--until-end")
 }
 
 func TestKafkaCompacted(t *testing.T) {
