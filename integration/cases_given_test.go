@@ -55,6 +55,13 @@ func (s step) int(name string) int64 {
 	return n
 }
 
+// object gives a field that is an object of fields itself.
+func (s step) object(name string) map[string]json.RawMessage {
+	var out map[string]json.RawMessage
+	json.Unmarshal(s.fields[name], &out) // nothing in it: nothing is found
+	return out
+}
+
 // expectation is one line of the expected outcome.
 type expectation struct {
 	line   string
