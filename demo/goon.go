@@ -34,8 +34,6 @@ func (t *story) goOn(took time.Duration) {
 	}
 	command("the map with all its columns; why a day was sealed, and its late changes", fmt.Sprintf("gscd snapshots --table %s", table))
 	t.line(fmt.Sprintf("gscd snapshots --table %s %s", table, day17))
-	command("what a day changed; one user through the days", fmt.Sprintf("gscd diff --table %s %s %s", table, day16, day17))
-	t.line(fmt.Sprintf("gscd history --table %s --key id=1", table))
 	command("what could not be applied", fmt.Sprintf("gscd dead-letter list --table %s", table))
 	command("roll back, and ingest again from the recorded topic", fmt.Sprintf("gscd rollback --table %s --to %s --yes", table, day15))
 	t.line(fmt.Sprintf("gscd ingest --location %s %s --until-end", table, input))
