@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -158,17 +157,20 @@ func tableProperties(t *config.Table) map[string]string {
 // unsupported names the settings that the pipeline can't follow: one that is
 // left out silently would be a promise that is not kept.
 func unsupported(t *config.Table) error {
-	settings := map[string]bool{
-		"mode: append":              t.Mode == "append",
-		"change_data: true":         t.ChangeData,
-		"schema_topic":              t.SchemaTopic != "",
-		"protect: lock":             t.Protect == "lock",
-		"ddl: " + t.DDL:             t.DDL != "follow",
-		"dead_letter.to: topic:...": t.DeadLetter.To != "table",
-	}
-	maps.DeleteFunc(settings, func(_ string, used bool) bool { return !used })
-	for name := range settings {
-		return usagef("table %s: %s is not available in this version: leave it out", t.Name, name)
+	for _, setting := range []struct {
+		text string
+		used bool
+	}{
+		{"mode: append", t.Mode == "append"},
+		{"change_data: true", t.ChangeData},
+		{"schema_topic", t.SchemaTopic != ""},
+		{"protect: lock", t.Protect == "lock"},
+		{"ddl: " + t.DDL, t.DDL != "follow"},
+		{"dead_letter.to: " + t.DeadLetter.To, t.DeadLetter.To != "table"},
+	} {
+		if setting.used {
+			return usagef("table %s: %s is not available in this version: leave it out", t.Name, setting.text)
+		}
 	}
 	return nil
 }
