@@ -162,6 +162,7 @@ func (q *queue) next(ctx context.Context, takeable func(change.PartitionID) bool
 				continue
 			}
 			if !takeable(id) {
+				q.pause(id) // or more of it would come, and crowd out what can be taken
 				continue
 			}
 			// The next call begins with another partition.
@@ -175,7 +176,7 @@ func (q *queue) next(ctx context.Context, takeable func(change.PartitionID) bool
 			c.at = min(c.at, len(c.records))
 			return id, c, nil
 		}
-		if tries > 0 {
+		if tries > 0 && q.dry {
 			return change.PartitionID{}, nil, nil
 		}
 		if err := q.poll(ctx); err != nil {
@@ -229,6 +230,7 @@ func (q *queue) poll(ctx context.Context) error {
 
 func (q *queue) take(p polled) error {
 	if p.err != nil {
+		q.dry = true
 		return q.outage.ride(sourceError(q.source, p.err))
 	}
 	q.dry = len(p.blocks) == 0
