@@ -296,6 +296,9 @@ func (c *checker) openSavepoints(ctx context.Context) error {
 		byVersion[p.Version] = p
 	}
 	c.refer(c.newest, Pin{Version: c.newest.Version()})
+	if _, pinned := byVersion[c.newest.Version()]; !pinned {
+		c.verify(c.newest, Pin{Version: c.newest.Version()})
+	}
 	return c.table.EachSnapshot(ctx, versionsOf(c.pins), func(version int64, s *delta.Snapshot, err error) error {
 		p := byVersion[version]
 		if err != nil {
@@ -311,17 +314,24 @@ func (c *checker) openSavepoints(ctx context.Context) error {
 			return nil
 		}
 		c.refer(s, p)
-		for _, ev := range c.evidenceOf(p) {
-			if digest := Digest(s); ev.Digest != "" && ev.Digest != digest {
-				f := faultOf(p, "savepoint", SeverityError, fmt.Sprintf("its files and deletion vectors are not those that were sealed: their digest is %.12s…, the evidence says %.12s…", digest, ev.Digest))
-				f.File = deltalog.CheckpointKey(version)
-				f.Repair = "compare " + f.File + " with its copy in " + BackupFolder
-				c.fault(f)
-				break
-			}
-		}
+		c.verify(s, p)
 		return nil
 	})
+}
+
+// verify compares a version with its own commit. That of another label is a
+// fault of its own.
+func (c *checker) verify(s *delta.Snapshot, p Pin) {
+	at := c.progress[s.Version()]
+	if at == nil {
+		return // no commit of gscd, or one that can't be read: a fault already
+	}
+	if err := verify(s, at); err != nil {
+		f := faultOf(p, "savepoint", SeverityError, err.Error())
+		f.File = deltalog.CommitKey(s.Version())
+		f.Repair = "compare it and the checkpoint with their copies in " + BackupFolder + ", or bring them back from a copy of the storage"
+		c.fault(f)
+	}
 }
 
 // evidenceOf gives the evidence of the labels that a pin is for.

@@ -1,12 +1,14 @@
 package savepoint
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/gscd-io/gscd/delta"
+	"github.com/gscd-io/gscd/delta/deltalog"
 	"github.com/gscd-io/gscd/drift"
 	"github.com/gscd-io/gscd/ingest/marker"
 	"github.com/gscd-io/gscd/progress"
@@ -195,6 +197,9 @@ func (c *checker) checkBackups(ctx context.Context) error {
 }
 
 func (c *checker) checkBackup(ctx context.Context, p Pin) error {
+	if err := c.compareBackup(ctx, p); err != nil {
+		return err
+	}
 	missing := false
 	for _, key := range islandFiles(p.Version) {
 		size, there := c.objects[backupKey(key)]
@@ -234,6 +239,36 @@ func (c *checker) checkBackup(ctx context.Context, p Pin) error {
 			return nil
 		}
 		return err
+	}
+	return nil
+}
+
+// compareBackup looks whether the commit is still the one that was backed up: a
+// commit never changes. (A checkpoint may be written again.)
+func (c *checker) compareBackup(ctx context.Context, p Pin) error {
+	key := deltalog.CommitKey(p.Version)
+	size, there := c.objects[key]
+	copied, backed := c.objects[backupKey(key)]
+	same := size == copied
+	if !there || !backed || copied == 0 {
+		return nil
+	}
+	if same && c.Deep {
+		commit, err := c.store.Get(ctx, key)
+		if err != nil {
+			return err
+		}
+		backup, err := c.store.Get(ctx, backupKey(key))
+		if err != nil {
+			return err
+		}
+		same = bytes.Equal(commit, backup) || readable(key, backup) != nil // that is a fault of its own
+	}
+	if !same {
+		f := faultOf(p, "backup", SeverityWarning, "its commit and the backup of it differ: one of them was changed")
+		f.File = key
+		f.Repair = "compare it with " + backupKey(key) + "; the digest in the evidence is that of the files that were sealed"
+		c.fault(f)
 	}
 	return nil
 }

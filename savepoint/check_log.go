@@ -3,6 +3,7 @@ package savepoint
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -51,7 +52,13 @@ func (c *checker) islands(ctx context.Context) error {
 // checkCommit reads the commit of a pin.
 func (c *checker) checkCommit(ctx context.Context, p Pin) error {
 	key := deltalog.CommitKey(p.Version)
-	_, err := deltalog.ReadCommit(ctx, c.store, p.Version)
+	commit, err := deltalog.ReadCommit(ctx, c.store, p.Version)
+	if err == nil && p.Sealed {
+		var at *progress.Progress
+		if at, err = progress.Decode(orObject(commit.Info)); err == nil && at == nil {
+			err = fmt.Errorf("%w: %s has no progress of gscd", delta.ErrCorrupt, key)
+		}
+	}
 	if err == nil || !isDamage(err) {
 		return err
 	}
@@ -61,6 +68,14 @@ func (c *checker) checkCommit(ctx context.Context, p Pin) error {
 		f.Message = "its commit can't be read: " + err.Error()
 	}
 	return c.repairFromBackup(ctx, f)
+}
+
+// orObject is an empty object for a commit without commitInfo.
+func orObject(info json.RawMessage) json.RawMessage {
+	if len(info) == 0 {
+		return json.RawMessage("{}")
+	}
+	return info
 }
 
 // checkCheckpoint reads the checkpoint of a pin (or of another version: without
@@ -154,7 +169,10 @@ func readable(key string, data []byte) error {
 		if err != nil {
 			return err
 		}
-		_, err = progress.Decode(commit.Info)
+		at, err := progress.Decode(orObject(commit.Info))
+		if err == nil && at == nil {
+			return fmt.Errorf("%w: it has no progress of gscd", delta.ErrCorrupt)
+		}
 		return err
 	}
 	_, err := checkpoint.Decode(data)

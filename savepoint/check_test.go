@@ -115,6 +115,8 @@ func TestCheckFindsDamage(t *testing.T) {
 		"backup rotten":             {alter(half, savepoint.BackupFolder, "5.checkpoint.parquet"), "backup", savepoint.SeverityWarning, true, true},
 		"backup empty":              {alter(func([]byte) []byte { return nil }, savepoint.BackupFolder, "5.json"), "backup", savepoint.SeverityWarning, false, true},
 		"seal of another label":     {naming("", alter(otherSeal, commit(3))), "seal", savepoint.SeverityError, false, false},
+		"commit loses its txn":      {alter(func(b []byte) []byte { return b[:bytes.LastIndexByte(b[:len(b)-1], '\n')+1] }, commit(3)), "backup", savepoint.SeverityWarning, false, false},
+		"newest commit loses lines": {lastLines, "savepoint", savepoint.SeverityError, false, false},
 		"checkpoint of another day": {func(t *testing.T, s *mem.Store) string {
 			data, err := s.Get(ctx, checkpoint(5))
 			if err != nil {
@@ -123,7 +125,7 @@ func TestCheckFindsDamage(t *testing.T) {
 			if err := s.Put(ctx, checkpoint(3), data); err != nil {
 				t.Fatal(err)
 			}
-			return checkpoint(3)
+			return commit(3)
 		}, "savepoint", savepoint.SeverityError, false, false},
 		"properties weakened": {weaken, "properties", savepoint.SeverityWarning, false, true},
 	} {
@@ -175,6 +177,20 @@ func faults(t *testing.T, store *mem.Store, o savepoint.CheckOptions) *savepoint
 // otherSeal makes a seal's commit one of another label.
 func otherSeal(b []byte) []byte {
 	return bytes.Replace(b, []byte(`"seals":[{"label":`), []byte(`"seals":[{"label":9`), 1)
+}
+
+// lastLines cuts the newest commit between two lines, so that it reads like a
+// sound one, and takes the checkpoint that would hide it.
+func lastLines(t *testing.T, store *mem.Store) string {
+	if err := store.Delete(ctx, deltalog.CheckpointKey(8)); err != nil {
+		t.Fatal(err)
+	}
+	return alter(func(b []byte) []byte {
+		for range 2 {
+			b = b[:bytes.LastIndexByte(b[:len(b)-1], '\n')+1]
+		}
+		return b
+	}, deltalog.CommitKey(8))(t, store)
 }
 
 // weaken does what ALTER TABLE of another engine would do.

@@ -20,13 +20,15 @@ type Pin struct {
 	// Names are labels, LABEL@VERSION of rolled-back savepoints that are still
 	// kept, and names that people gave; sorted.
 	Names []string
+	// Sealed tells that it is a label's, so that its commit holds evidence.
+	Sealed bool
 }
 
 // PinsOf gives what the txn actions of a snapshot pin, by rising version.
 // Vacuum, log cleanup and check go by this list and by no other. It needs
 // nothing but the snapshot, so that it holds where the rest is damaged.
 func PinsOf(s *delta.Snapshot) []Pin {
-	names := map[int64][]string{}
+	names, sealed := map[int64][]string{}, map[int64]bool{}
 	for txn := range s.Txns() {
 		name, isSeal := strings.CutPrefix(txn.AppID, sealPrefix)
 		if !isSeal {
@@ -37,12 +39,13 @@ func PinsOf(s *delta.Snapshot) []Pin {
 		}
 		if txn.Version >= 0 {
 			names[txn.Version] = append(names[txn.Version], name)
+			sealed[txn.Version] = sealed[txn.Version] || isSeal
 		}
 	}
 	pins := make([]Pin, 0, len(names))
 	for version, list := range names {
 		slices.Sort(list)
-		pins = append(pins, Pin{version, list})
+		pins = append(pins, Pin{version, list, sealed[version]})
 	}
 	slices.SortFunc(pins, func(a, b Pin) int { return cmp.Compare(a.Version, b.Version) })
 	return pins

@@ -104,7 +104,7 @@ func progressAt(ctx context.Context, table *delta.Table, version int64) (*progre
 	if err != nil {
 		return nil, fmt.Errorf("read gscd's progress at version %d: %w", version, err)
 	}
-	p, err := progress.Decode(info)
+	p, err := progress.Decode(orObject(info))
 	if err != nil {
 		return nil, fmt.Errorf("version %d: %w", version, err)
 	}

@@ -154,7 +154,7 @@ func TestVacuumKeepsLateLists(t *testing.T) {
 
 // Whatever is done, what is pinned reads as before.
 func TestPinnedProperty(t *testing.T) {
-	if err := flag.Set("rapid.checks", "12"); err != nil { // each is a table of a week, read some dozen times
+	if err := flag.Set("rapid.checks", "8"); err != nil { // each is a table of a week, read some dozen times
 		t.Fatal(err)
 	}
 	rapid.Check(t, func(r *rapid.T) {

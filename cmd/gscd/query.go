@@ -79,6 +79,11 @@ func (a *app) query(ctx context.Context, f queryFlags) error {
 	if err != nil {
 		return err
 	}
+	// Fewer rows than were committed must be an error, also where a limit or a
+	// filter would hide it.
+	if err := savepoint.Verify(ctx, t.table, at); err != nil {
+		return fmt.Errorf("table %s: %w; run gscd check", t.Name, err)
+	}
 	options, err := f.options(at.Schema())
 	if err != nil {
 		return err
