@@ -3,6 +3,7 @@ package ingest
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/delta/upsert"
@@ -72,6 +73,9 @@ func (l *Lane) upsert(c *change.Change, old, new string, m snapshotter.Meta, tak
 	}
 	keeps := c.Op == change.Update
 	partial := keeps && l.columns.shape(c.Columns).lacksOld
+	if l.o.MissingColumn == Fail && l.columns.shape(c.Columns).lacksOld {
+		return false, nil, fmt.Errorf("%w: the record lacks the column%s %s that the table has (missing_column: fail)", ErrRefused, plural(l.missing(c)), strings.Join(l.missing(c), ", "))
+	}
 	for i := 0; i < len(c.After) && !partial; i++ {
 		partial = c.After[i].Kind == schema.Unavailable
 	}
@@ -139,6 +143,23 @@ func (l *Lane) upsert(c *change.Change, old, new string, m snapshotter.Meta, tak
 		did = true
 	}
 	return did, nil, nil
+}
+
+// missing names the table's columns of old that a record does not have.
+func (l *Lane) missing(c *change.Change) (names []string) {
+	for _, at := range l.columns.shape(c.Columns).absent {
+		if name := l.columns.list[at].Name; l.columns.atOpen[name] {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func plural(list []string) string {
+	if len(list) == 1 {
+		return ""
+	}
+	return "s"
 }
 
 // keep fills the Unavailable cells of a row from an entry's row in the batch.

@@ -72,6 +72,12 @@ func (l *Lane) loadState() error {
 	if err != nil {
 		return fmt.Errorf("table %s: %w", l.o.Name, err)
 	}
+	if err := l.checkLayout(); err != nil {
+		return err
+	}
+	if err := l.protect(); err != nil {
+		return err
+	}
 	if err := l.checkSettings(settings); err != nil {
 		return err
 	}
@@ -105,6 +111,36 @@ func (l *Lane) setFormat(format string) (err error) {
 	l.queue.format = format
 	l.decoder, err = decode.New(format, l.o.Decode)
 	return err
+}
+
+// checkLayout refuses settings that the table can't follow any more.
+func (l *Lane) checkLayout() error {
+	if by := l.base.Metadata().PartitionColumns; !slices.Equal(by, l.o.PartitionBy) && len(by)+len(l.o.PartitionBy) > 0 {
+		return fmt.Errorf("%w: table %s is partitioned by %v, the configuration says %v; set partition_by to what it is, or write to a new table", ErrCalendar, l.o.Name, by, l.o.PartitionBy)
+	}
+	if !l.o.CopyOnWrite && !slices.Contains(delta.FeaturesOf(l.base.Protocol()), delta.FeatureDeletionVectors) {
+		return fmt.Errorf("%w: table %s was created with write.mode copy-on-write, and its protocol has no deletion vectors; set write.mode: copy-on-write, or write to a new table", ErrCalendar, l.o.Name)
+	}
+	return nil
+}
+
+// protect sets the properties that keep other engines' VACUUM and log cleanup
+// away from savepoints again, where someone has weakened them.
+func (l *Lane) protect() error {
+	weak := savepoint.Weakened(l.base)
+	if len(weak) == 0 || l.o.SavepointDays < savepoint.ProtectedDays {
+		return nil
+	}
+	version, err := savepoint.Protect(l.ctx, l.table, savepoint.ProtectedDays)
+	if err != nil {
+		return fmt.Errorf("table %s: set the protective properties again: %w", l.o.Name, err)
+	}
+	l.o.Log.Warn("the properties that protect savepoints were weakened by someone, and are set again", zap.String("table", l.o.Name),
+		zap.Strings("weakened", weak), zap.Int64("version", version))
+	if l.base, err = l.table.Snapshot(l.ctx); err != nil {
+		return fmt.Errorf("open table %s: %w", l.o.Name, err)
+	}
+	return nil
 }
 
 func (l *Lane) setColumns(s *schema.Schema, atOpen []string) {

@@ -68,6 +68,15 @@ func weakened(s *delta.Snapshot) (list []weakness) {
 	return list
 }
 
+// Weakened says which protective properties of a table do not stand, and why;
+// nothing where all of them do.
+func Weakened(s *delta.Snapshot) (why []string) {
+	for _, w := range weakened(s) {
+		why = append(why, w.property+": "+w.message)
+	}
+	return why
+}
+
 func valueOf(s *delta.Snapshot, property string) string {
 	if value, ok := s.Property(property); ok {
 		return fmt.Sprintf("%q", value)

@@ -21,9 +21,13 @@ func (a *app) kafkaOptions(cfg *config.Config, topics []string) (kafka.Options, 
 	if len(k.Brokers) == 0 {
 		return kafka.Options{}, usagef("no broker is configured: give --brokers HOST:PORT, or set kafka.brokers; --input reads recorded topics instead")
 	}
+	log := a.log
+	if log.Core().Enabled(zap.WarnLevel) { // the client tells more than an operator wants to know
+		log = log.WithOptions(zap.IncreaseLevel(zap.WarnLevel))
+	}
 	o := kafka.Options{
 		Brokers: k.Brokers, Topics: topics, ClientID: k.ClientID, Group: k.Group,
-		RequestTimeout: a.brokerPatience, Logger: a.log.WithOptions(zap.IncreaseLevel(zap.WarnLevel)),
+		RequestTimeout: a.brokerPatience, Logger: log,
 	}
 	if k.TLS != nil {
 		o.TLS = &kafka.TLS{CAFile: k.TLS.CAFile, CertFile: k.TLS.CertFile, KeyFile: k.TLS.KeyFile, ServerName: k.TLS.ServerName}

@@ -34,8 +34,9 @@
 //
 // Op r, and c or u with source.snapshot "true", true, "first", "last",
 // "first_in_data_collection", "last_in_data_collection" or "incremental", is a
-// Read. Only "first" and "last" flag the ends of a load: the others speak of
-// one table of a load of many and prove nothing about this topic.
+// Read. "first" and "first_in_data_collection" flag the first read of the
+// table's load, "last" and "last_in_data_collection" its last one: a snapshot of
+// several tables flags each table's own.
 //
 // Event time is source.ts_us where its milliseconds are those of source.ts_ms,
 // else source.ts_ns likewise, else source.ts_ms. A time that is no integer

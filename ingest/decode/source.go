@@ -173,11 +173,12 @@ func (s *source) load(r *cells) (read bool, load change.Load) {
 		return true, 0
 	}
 	switch snapshot, _ := s.str(slotSnapshot, r); snapshot {
-	case "true", "first_in_data_collection", "last_in_data_collection":
+	case "true":
 		return true, 0
-	case "first":
+	// A snapshot of several tables flags each table's own first and last read.
+	case "first", "first_in_data_collection":
 		return true, change.FirstRead
-	case "last":
+	case "last", "last_in_data_collection":
 		return true, change.LastRead
 	case "incremental":
 		return true, change.Incremental
