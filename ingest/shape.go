@@ -145,7 +145,25 @@ func (l *Lane) row(c *change.Change, absent schema.Kind) ([]schema.Value, error)
 			row[at] = schema.Value{Kind: absent}
 		}
 	}
-	return row, nil
+	return row, l.checkPartitionValues(row)
+}
+
+// errEmptyPartition: the Delta protocol gives NULL and the empty text of a
+// partition column the same form, so the row would come back changed.
+var errEmptyPartition = errors.New("an empty value in a column of partition_by would be read back as NULL: leave the column out of partition_by, or set bad_value: null")
+
+func (l *Lane) checkPartitionValues(row []schema.Value) error {
+	for _, name := range l.o.PartitionBy {
+		at, ok := l.columns.index[name]
+		if !ok || row[at].S != "" || row[at].Kind != schema.String && row[at].Kind != schema.Binary {
+			continue
+		}
+		if l.o.BadValue != AsNull {
+			return &badValue{name, errEmptyPartition}
+		}
+		row[at] = schema.Value{}
+	}
+	return nil
 }
 
 // addColumn adds the record's i-th column to the table, where policy and value ask for it.

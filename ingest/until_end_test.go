@@ -49,16 +49,44 @@ func (s *slowTopic) SettledEnds(context.Context) (map[change.PartitionID]int64, 
 	return map[change.PartitionID]int64{{Topic: "t", Partition: 0}: s.settled}, nil
 }
 
+// runRecording ingests lines of a recording whole, under the options given and a
+// clock of two days later.
+func runRecording(t *testing.T, lines string, o ingest.Options) error {
+	t.Helper()
+	r := openRecording(t, lines)
+	o.Name, o.UntilEnd = "t", true
+	o.Now = func() time.Time { return time.Date(2022, 7, 18, 1, 0, 0, 0, time.UTC) }
+	var err error
+	if o.Calendar, err = snapshotter.NewCalendar("day", "UTC", ""); err != nil {
+		t.Fatal(err)
+	}
+	lane, err := ingest.New(o, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lane.Run(t.Context())
+}
+
+func openRecording(t *testing.T, lines string) *recording.Recording {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "t.jsonl")
+	if err := os.WriteFile(path, []byte(lines), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, err := recording.Open([]string{path}, recording.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() })
+	return r
+}
+
 func TestUntilEndWaitsForWhatIsThere(t *testing.T) {
 	var lines strings.Builder
 	for i := range 10 {
 		ms := 1657958400000 + int64(i)*1000
 		fmt.Fprintf(&lines, `{"topic":"t","partition":0,"offset":%d,"ts":%d,"key":{"id":%d},"value":{"op":"c","after":{"id":%d},"source":{"ts_ms":%d,"name":"s","server_id":1,"file":"b.000001","pos":%d,"row":0},"ts_ms":%d}}`+"\n",
 			i, ms, i, i, ms, 100+i, ms)
-	}
-	path := filepath.Join(t.TempDir(), "t.jsonl")
-	if err := os.WriteFile(path, []byte(lines.String()), 0o600); err != nil {
-		t.Fatal(err)
 	}
 	calendar, err := snapshotter.NewCalendar("day", "UTC", "")
 	if err != nil {
@@ -75,11 +103,7 @@ func TestUntilEndWaitsForWhatIsThere(t *testing.T) {
 		{slow: 5, settled: 7, taken: 7, sealed: 0}, // what is open may be of the first day
 		{slow: 5, settled: 0, taken: 0, sealed: 0},
 	} {
-		r, err := recording.Open([]string{path}, recording.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer r.Close()
+		r := openRecording(t, lines.String())
 		store := mem.New()
 		lane, err := ingest.New(ingest.Options{
 			Name: "t", Store: store, Calendar: calendar, UntilEnd: true,
