@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/gscd-io/gscd/delta"
@@ -20,12 +21,11 @@ import (
 // isWrite tells the calls of a store that change it.
 func isWrite(call string) bool { return call == "put" || call == "put if absent" || call == "delete" }
 
-// killAfter kills the process, both stores at once, after so many writes. It
-// gives a count of the writes that were done.
-func (r *rig) killAfter(writes int) *int {
-	done := new(int)
+// killAfter kills the process, both stores at once, after so many writes.
+func (r *rig) killAfter(writes int64) {
+	var done atomic.Int64
 	before := func(call, _ string) error {
-		if isWrite(call) && *done == writes {
+		if isWrite(call) && done.Load() >= writes {
 			r.store.kill()
 			r.dead.kill()
 			return errKilled
@@ -34,13 +34,12 @@ func (r *rig) killAfter(writes int) *int {
 	}
 	after := func(call, _ string) error {
 		if isWrite(call) {
-			*done++
+			done.Add(1)
 		}
 		return nil
 	}
 	r.store.hooks(before, after)
 	r.dead.hooks(before, after)
-	return done
 }
 
 // revive lets the stores work again and ends the process.
@@ -54,9 +53,9 @@ func (r *rig) revive() {
 // killedEverywhere runs the work of a fresh rig with a kill after its first,
 // second, … write, until there is none left to kill it before; each time it is
 // run again by a new process and checked.
-func killedEverywhere(t *testing.T, fresh func() *rig, work func(r *rig) error, check func(t *testing.T, r *rig)) (points int) {
+func killedEverywhere(t *testing.T, fresh func() *rig, work func(r *rig) error, check func(t *testing.T, r *rig)) (points int64) {
 	t.Helper()
-	for k := 0; ; k++ {
+	for k := int64(0); ; k++ {
 		r := fresh()
 		r.killAfter(k)
 		err := work(r)
@@ -347,7 +346,7 @@ func TestCase21RollbackTakesOffsetsBack(t *testing.T) {
 		sixteenth, fifteenth := whole.mustAsOf("2022-07-16"), whole.mustAsOf("2022-07-15")
 		versions := len(whole.log())
 		ends := map[string]int{}
-		for k := 0; ; k++ {
+		for k := int64(0); ; k++ {
 			r := rigOn(t, whole.store.Store.(*mem.Store).Clone(), mem.New(), whole.topic)
 			r.clock = whole.clock
 			r.killAfter(k)

@@ -386,7 +386,7 @@ func TestCase20LogCleanupKeepsCheckpoint(t *testing.T) {
 	})
 	c.theMust(3, func(t *testing.T) {
 		deaths := 0
-		for k := 0; ; k++ {
+		for k := int64(0); ; k++ {
 			r := rigOn(t, whole.store.Store.(*mem.Store).Clone(), mem.New(), whole.topic)
 			r.killAfter(k)
 			table, err := delta.Open(ctx, r.store)
@@ -422,7 +422,7 @@ func TestCase20LogCleanupKeepsCheckpoint(t *testing.T) {
 			r.clock = instant(t, "2022-07-17T12:00:00+08:00")
 			return r
 		}
-		for k := 0; ; k++ {
+		for k := int64(0); ; k++ {
 			r := fresh()
 			r.killAfter(k)
 			err := r.work()

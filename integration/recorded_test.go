@@ -331,7 +331,7 @@ func TestRecordedDays(t *testing.T) {
 		}
 		t.Run(s.name+"/killed after every third write", func(t *testing.T) {
 			t.Parallel()
-			for k := 0; ; k += 3 {
+			for k := int64(0); ; k += 3 {
 				r := fresh(t)
 				r.source, r.clock = openRecording(t, s.paths(t)...), recordedEnd
 				r.killAfter(k)
