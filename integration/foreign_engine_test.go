@@ -51,10 +51,11 @@ type content struct {
 	Error   string      `json:"error"`
 }
 
-// read asks the engine for a version.
-func (e *engine) read(t testing.TB, path string, version int64) (*content, error) {
+// read asks the engine for the rows of a version for which a condition in its SQL
+// is true, "true" for all.
+func (e *engine) read(t testing.TB, path string, version int64, where string) (*content, error) {
 	t.Helper()
-	request, err := json.Marshal(map[string]any{"path": path, "version": version})
+	request, err := json.Marshal(map[string]any{"path": path, "version": version, "where": where})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,13 +71,15 @@ func (e *engine) read(t testing.TB, path string, version int64) (*content, error
 		t.Fatalf("%s: %v in %.200s", e.name, err, answer)
 	}
 	if c.Error != "" {
-		return nil, fmt.Errorf("%s: %s", e.name, c.Error)
+		first, _, _ := strings.Cut(c.Error, "\n") // a stack may follow
+		return nil, fmt.Errorf("%s: %s", e.name, first)
 	}
 	return &c, nil
 }
 
-// ownContent is what gscd itself reads of a version.
-func ownContent(t testing.TB, store objstore.Store, s *delta.Snapshot) *content {
+// ownContent is what gscd itself reads of a version: the rows that take wants,
+// nil for all.
+func ownContent(t testing.TB, store objstore.Store, s *delta.Snapshot, take func(row []schema.Value) bool) *content {
 	t.Helper()
 	scan, err := query.NewScan(store, s, query.Options{})
 	if err != nil {
@@ -90,6 +93,9 @@ func ownContent(t testing.TB, store objstore.Store, s *delta.Snapshot) *content 
 	for cells, err := range scan.Rows(ctx) {
 		if err != nil {
 			t.Fatal(err)
+		}
+		if take != nil && !take(cells) {
+			continue
 		}
 		row := make([]*string, len(cells))
 		for i, v := range cells {

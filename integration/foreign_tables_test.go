@@ -131,10 +131,12 @@ func partitioned(t *testing.T) foreignTable {
 	columns := append(zooColumns(),
 		zooColumn{"p_text", `"type":"string"`, oneOf(nil, `"a/b=c %25"`, `"ü 😀"`, `"it's"`, `"plain"`, `"#?&:\\\""`, `"NULL"`, `" "`)},
 		zooColumn{"p_day", `"type":"int32","name":"io.debezium.time.Date","version":1`, integers(19188, 19189)},
+		zooColumn{"p_at", `"type":"string","name":"io.debezium.time.ZonedTimestamp","version":1`, oneOf(nil, `"2022-07-16T07:59:59.999999+08:00"`, `"1969-12-31T23:59:59Z"`)},
+		zooColumn{"p_flag", `"type":"boolean"`, oneOf(nil, "true", "false")},
 		zooColumn{"p_dec", fmt.Sprintf(connectDecimal, 2, 9), oneOf(nil, `"AJY="`, `"/w=="`)},
 	)
 	z := newZoo(3, columns, day(0))
-	r := zooRig(t, z, func(o *ingest.Options) { o.PartitionBy = []string{"p_text", "p_day", "p_dec"} })
+	r := zooRig(t, z, func(o *ingest.Options) { o.PartitionBy = []string{"p_text", "p_day", "p_at", "p_flag", "p_dec"} })
 	r.live(z, 0, func() { z.insert(60) }, func() { z.update(30); z.remove(10) })
 	r.live(z, 1, func() { z.update(30); z.insert(20) })
 	return foreignTable{r, r.pinned()}
@@ -260,54 +262,4 @@ func deadLetterTable(t *testing.T) foreignTable {
 	dead := *r
 	dead.store = r.dead
 	return foreignTable{&dead, dead.everyVersion()}
-}
-
-var foreignTables = []struct {
-	name string
-	make func(t *testing.T) foreignTable
-}{
-	{"merge on read", mergeOnRead},
-	{"copy on write", copyOnWrite},
-	{"partitioned", partitioned},
-	{"rolled back", rolledBack},
-	{"cleaned", cleaned(false)},
-	{"cleaned, copy on write", cleaned(true)},
-	{"grown", grown},
-	{"long log", longLog},
-	{"recorded types", recorded},
-	{"recorded orders", recordedOrders},
-	{"dead letters", deadLetterTable},
-}
-
-// TestForeignReaders holds P6: what other engines read of a version, by number
-// and without a plug-in, is what gscd reads of it, value for value.
-func TestForeignReaders(t *testing.T) {
-	engines := startEngines(t)
-	for _, c := range foreignTables {
-		t.Run(c.name, func(t *testing.T) {
-			f := c.make(t)
-			table := f.table()
-			rows := 0
-			for _, v := range f.versions {
-				s, err := table.SnapshotAt(ctx, v)
-				if err != nil {
-					t.Fatal(err)
-				}
-				want := ownContent(t, f.store.Store, s)
-				rows += len(want.Rows)
-				for _, e := range engines {
-					got, err := e.read(t, f.store.Store.String(), v)
-					if err != nil {
-						t.Errorf("version %d: %v", v, err)
-					} else if d := got.differs(want); d != "" {
-						t.Errorf("version %d: %s reads other rows than gscd:\n  %s", v, e.name, d)
-					}
-				}
-			}
-			t.Logf("%d versions, %d rows", len(f.versions), rows)
-			if rows == 0 {
-				t.Error("the table has no row, so nothing was compared")
-			}
-		})
-	}
 }

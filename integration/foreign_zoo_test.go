@@ -258,7 +258,8 @@ func zooColumns() []zooColumn {
 			oneOf(nil, `{"scale":3,"value":"MDk="}`, `{"scale":0,"value":"AP//////////"}`)},
 		{"c_point", `"type":"struct","name":"io.debezium.data.geometry.Point","version":1,"fields":[{"type":"double","optional":false,"field":"x"},{"type":"double","optional":false,"field":"y"},{"type":"bytes","optional":true,"field":"wkb"},{"type":"int32","optional":true,"field":"srid"}]`,
 			oneOf(nil, `{"x":1.5,"y":-2.5,"wkb":"AQEAAAAAAAAAAAD4PwAAAAAAAATA","srid":null}`)},
-		{"Odd Näme.x", `"type":"string"`, text},
+		// A dot would be too much: DuckDB takes it for a path into a struct, where it filters.
+		{"Odd Näme", `"type":"string"`, text},
 	}
 }
 

@@ -24,7 +24,7 @@ import java.util.HexFormat;
 import java.util.Optional;
 import org.apache.hadoop.conf.Configuration;
 
-/** Delta Kernel's side of the protocol that rows.py describes. */
+/** Delta Kernel's side of the protocol that rows.py describes, without conditions. */
 public class KRead {
   private static final ObjectMapper JSON = new ObjectMapper();
 
