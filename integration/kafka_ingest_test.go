@@ -316,7 +316,7 @@ func testProgramKilled(t *testing.T, b *broker) {
 	}
 	for kills := range 5 {
 		before := versions()
-		p := startProcess(t, program(t), args...)
+		p := startProcess(t, binary(t), args...)
 		for versions() <= before+kills {
 			select {
 			case <-p.ended:
@@ -332,7 +332,7 @@ func testProgramKilled(t *testing.T, b *broker) {
 	gscd(t, append(args, "--until-end")...)
 
 	// A running one that is asked to stop does so in good order.
-	p := startProcess(t, program(t), args...)
+	p := startProcess(t, binary(t), args...)
 	time.Sleep(time.Second)
 	p.end(t, syscall.SIGTERM)
 	if code := p.cmd.ProcessState.ExitCode(); code != 0 {

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-var buildProgram = sync.OnceValues(func() (string, error) {
+var buildBinary = sync.OnceValues(func() (string, error) {
 	path, err := filepath.Abs(filepath.Join("..", "build", "integration", "gscd"))
 	if err != nil {
 		return "", err
@@ -23,10 +23,10 @@ var buildProgram = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-// program gives the path of the binary, built from this tree.
-func program(t testing.TB) string {
+// binary gives the path of the program, built from this tree.
+func binary(t testing.TB) string {
 	t.Helper()
-	path, err := buildProgram()
+	path, err := buildBinary()
 	if err != nil {
 		t.Fatalf("build gscd: %v", err)
 	}
@@ -37,7 +37,7 @@ func program(t testing.TB) string {
 func gscd(t testing.TB, args ...string) []byte {
 	t.Helper()
 	var out, faults bytes.Buffer
-	c := exec.Command(program(t), args...)
+	c := exec.Command(binary(t), args...)
 	c.Stdout, c.Stderr = &out, &faults
 	if err := c.Run(); err != nil {
 		t.Fatalf("gscd %q: %v\n%s%s", args, err, faults.Bytes(), out.Bytes())
