@@ -501,6 +501,33 @@ func TestCase13EdgesOfAsOf(t *testing.T) {
 				t.Errorf("as of %q: %d rows, %v", label, len(rows), err)
 			}
 		}
+		// The same of the program: exit code, and nothing but rows on standard output.
+		gscd := theProgram(t)
+		for _, q := range []struct {
+			args   []string
+			code   int
+			rows   int
+			stderr string
+		}{
+			{[]string{"--as-of", "2022-07-15"}, 1, 0, "first snapshot is 2022-07-16"},
+			{[]string{"--as-of", "2022-07-16"}, 0, 2, ""},
+			{[]string{"--as-of", "2022-07-17"}, 0, 2, "not sealed"},
+			{[]string{"--as-of", "2022-07-17", "--sealed"}, 3, 0, "not sealed"},
+			{[]string{"--as-of", "2099-01-01"}, 1, 0, "2022-07-17"},
+			{[]string{"--as-of", "2022-07-32"}, 1, 0, r.options.Calendar.Example()},
+		} {
+			stdout, stderr, code := gscd(append([]string{"query", "--table", filepath.Join(dir, "table"), "--format", "jsonl"}, q.args...)...)
+			equal(t, fmt.Sprint(q.args, " exits with"), code, q.code)
+			equal(t, fmt.Sprint(q.args, " rows"), strings.Count(stdout, "\n"), q.rows)
+			if !strings.Contains(stderr, q.stderr) || q.stderr == "" && stderr != "" {
+				t.Errorf("%v says %q, want %q in it", q.args, stderr, q.stderr)
+			}
+			for _, line := range strings.Split(strings.TrimSpace(stdout), "\n") {
+				if q.rows > 0 {
+					parseRow(t, []byte(line))
+				}
+			}
+		}
 	})
 	c.theMust(2, func(t *testing.T) {
 		s, err := r.table().Snapshot(ctx)

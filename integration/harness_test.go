@@ -9,6 +9,7 @@ import (
 	"iter"
 	"math/big"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -55,6 +56,25 @@ func readFile(t testing.TB, path string) []byte {
 		t.Fatal(err)
 	}
 	return raw
+}
+
+// theProgram builds gscd and gives what runs it: what it printed, and its exit code.
+func theProgram(t testing.TB) func(args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "gscd")
+	if out, err := exec.Command("go", "build", "-o", path, "../cmd/gscd").CombinedOutput(); err != nil {
+		t.Fatalf("build gscd: %v\n%s", err, out)
+	}
+	return func(args ...string) (string, string, int) {
+		t.Helper()
+		var out, errs bytes.Buffer
+		c := exec.Command(path, args...)
+		c.Stdout, c.Stderr = &out, &errs
+		if err := c.Run(); err != nil && c.ProcessState == nil {
+			t.Fatal(err)
+		}
+		return out.String(), errs.String(), c.ProcessState.ExitCode()
+	}
 }
 
 // topicLog is a topic in memory. It is a Source that hands out what was sent
