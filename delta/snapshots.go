@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"runtime"
 	"slices"
 	"sort"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/gscd-io/gscd/delta/action"
+	"github.com/gscd-io/gscd/delta/checkpoint"
 	"github.com/gscd-io/gscd/delta/deltalog"
 	"github.com/gscd-io/gscd/delta/objstore"
 )
@@ -24,6 +26,17 @@ const snapshotReaders = 8
 // calls fn with each or with the error of SnapshotAt: in any order, one call at a
 // time. An error of fn ends it.
 func (t *Table) EachSnapshot(ctx context.Context, versions []int64, fn func(version int64, s *Snapshot, err error) error) error {
+	return eachVersion(ctx, t, versions, t.loadAt, fn)
+}
+
+// EachFileSet is EachSnapshot for the live files alone, which costs a part of
+// it: of each add there are path, size and deletion vector. They come in no order.
+func (t *Table) EachFileSet(ctx context.Context, versions []int64, fn func(version int64, files []*action.Add, err error) error) error {
+	return eachVersion(ctx, t, versions, t.filesAt, fn)
+}
+
+// eachVersion loads versions side by side.
+func eachVersion[T any](ctx context.Context, t *Table, versions []int64, load func(context.Context, *deltalog.Listing, int64) (T, error), fn func(int64, T, error) error) error {
 	listing, err := deltalog.List(ctx, t.store, 0)
 	if err != nil {
 		return err
@@ -36,13 +49,16 @@ func (t *Table) EachSnapshot(ctx context.Context, versions []int64, fn func(vers
 	for range min(snapshotReaders, 2*runtime.GOMAXPROCS(0), len(versions)) {
 		wg.Go(func() {
 			for version := range work {
-				s, err := t.loadAt(ctx, listing, version)
-				if errors.Is(err, objstore.ErrNotExist) {
-					s, err = t.SnapshotAt(ctx, version) // cleaned meanwhile: a new listing tells
+				loaded, err := load(ctx, listing, version)
+				if errors.Is(err, objstore.ErrNotExist) { // cleaned meanwhile: a new listing tells
+					var newer *deltalog.Listing
+					if newer, err = deltalog.List(ctx, t.store, 0); err == nil {
+						loaded, err = load(ctx, newer, version)
+					}
 				}
 				mu.Lock()
 				if ctx.Err() == nil {
-					if err := fn(version, s, err); err != nil {
+					if err := fn(version, loaded, err); err != nil {
 						cancel(err)
 					}
 				}
@@ -59,6 +75,47 @@ func (t *Table) EachSnapshot(ctx context.Context, versions []int64, fn func(vers
 	close(work)
 	wg.Wait()
 	return context.Cause(ctx)
+}
+
+// filesAt gives the live files of a version without the rest of it.
+func (t *Table) filesAt(ctx context.Context, listing *deltalog.Listing, version int64) ([]*action.Add, error) {
+	segment, err := listing.Segment(version)
+	if err != nil {
+		return nil, explain(listing, err)
+	}
+	live := map[action.FileKey]*action.Add{}
+	if c := segment.Checkpoint; c != nil {
+		keys := make([]string, len(c.Parts))
+		for i, p := range c.Parts {
+			keys[i] = p.Key
+		}
+		adds, err := checkpoint.ReadFiles(ctx, t.store, keys...)
+		if errors.Is(err, ErrCorrupt) { // there may be a way round it
+			s, err := t.loadAt(ctx, listing, version)
+			if err != nil {
+				return nil, err
+			}
+			return s.Files(), nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("open checkpoint of version %d: %w", c.Version, err)
+		}
+		for _, a := range adds {
+			live[a.Key()] = a
+		}
+	}
+	for c, err := range deltalog.ReadCommits(ctx, t.store, segment.Commits) {
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range c.Removes {
+			delete(live, r.Key())
+		}
+		for _, a := range c.Adds {
+			live[a.Key()] = a
+		}
+	}
+	return slices.Collect(maps.Values(live)), nil
 }
 
 // VersionAt gives the newest readable version that was committed at or before a

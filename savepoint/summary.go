@@ -92,15 +92,15 @@ type held struct {
 // only it holds. Of a version that pins two things neither holds it alone.
 func ownBytes(ctx context.Context, table *delta.Table, newest *delta.Snapshot, m *Map) (map[int64]int64, error) {
 	objects := map[string]*held{}
-	if err := hold(objects, newest); err != nil {
+	if err := hold(objects, newest.Version(), newest.Files()); err != nil {
 		return nil, err
 	}
 	versions := slices.DeleteFunc(m.Pinned(), func(v int64) bool { return v == newest.Version() })
-	err := table.EachSnapshot(ctx, versions, func(version int64, s *delta.Snapshot, err error) error {
+	err := table.EachFileSet(ctx, versions, func(version int64, files []*action.Add, err error) error {
 		if err != nil {
 			return fmt.Errorf("open the savepoint at version %d: %w", version, err)
 		}
-		return hold(objects, s)
+		return hold(objects, version, files)
 	})
 	if err != nil {
 		return nil, err
@@ -125,19 +125,22 @@ func ownBytes(ctx context.Context, table *delta.Table, newest *delta.Snapshot, m
 
 // hold notes what a version refers to. The size of a file of deletion vectors
 // is what the log tells of it: the end of the last one in it.
-func hold(objects map[string]*held, s *delta.Snapshot) error {
-	note := func(key string, bytes int64) {
+func hold(objects map[string]*held, version int64, files []*action.Add) error {
+	err := referencesOf(files, func(key string, bytes int64) {
 		h, ok := objects[key]
 		if !ok {
-			objects[key] = &held{s.Version(), bytes}
+			objects[key] = &held{version, bytes}
 			return
 		}
 		h.bytes = max(h.bytes, bytes)
-		if h.version != s.Version() {
+		if h.version != version {
 			h.version = shared
 		}
+	})
+	if err != nil {
+		return fmt.Errorf("version %d: %w", version, err)
 	}
-	return references(s, note)
+	return nil
 }
 
 // references calls note with every object that a version refers to and the size

@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/gscd-io/gscd/delta"
+	"github.com/gscd-io/gscd/delta/action"
 	"github.com/gscd-io/gscd/delta/deltalog"
 	"github.com/gscd-io/gscd/drift"
 	"github.com/gscd-io/gscd/ingest/marker"
@@ -78,7 +80,7 @@ func Vacuum(ctx context.Context, table *delta.Table, o VacuumOptions) (*VacuumRe
 	pins := slices.DeleteFunc(PinsOf(s), func(p Pin) bool {
 		return !slices.ContainsFunc(p.Names, func(name string) bool { return !slices.Contains(over, name) })
 	})
-	v := &vacuum{VacuumOptions: o, table: table, newest: s, labels: m, pins: versionsOf(pins), report: report}
+	v := &vacuum{VacuumOptions: o, table: table, newest: s, labels: m, pins: pins, report: report}
 	return report, v.run(ctx)
 }
 
@@ -120,7 +122,7 @@ type vacuum struct {
 	table  *delta.Table
 	newest *delta.Snapshot
 	labels *Map
-	pins   []int64
+	pins   []Pin
 	report *VacuumReport
 
 	objects map[string]bool // data files and deletion vectors of the pins
@@ -143,9 +145,7 @@ func (v *vacuum) run(ctx context.Context) error {
 		},
 	})
 	v.report.Deleted, v.report.Kept = data.Deleted, data.Kept
-	for kind, total := range data.ByKind {
-		v.report.ByKind[kind] = total
-	}
+	maps.Copy(v.report.ByKind, data.ByKind)
 	if err != nil {
 		return err
 	}
@@ -161,27 +161,26 @@ func (v *vacuum) run(ctx context.Context) error {
 // gather finds what the pinned versions and the progress in force refer to.
 func (v *vacuum) gather(ctx context.Context) error {
 	v.objects, v.side = map[string]bool{}, map[string]bool{}
-	progressOf := map[int64]bool{}
-	note := func(s *delta.Snapshot) error {
-		if txn, ok := s.Txn(progress.AppID); ok {
-			progressOf[txn.Version] = true
+	keep := func(version int64, files []*action.Add) error {
+		if err := referencesOf(files, func(key string, _ int64) { v.objects[key] = true }); err != nil {
+			return fmt.Errorf("version %d: %w", version, err)
 		}
-		return references(s, func(key string, _ int64) { v.objects[key] = true })
+		return nil
 	}
-	if err := note(v.newest); err != nil {
+	if err := keep(v.newest.Version(), v.newest.Files()); err != nil {
 		return err
 	}
-	err := v.table.EachSnapshot(ctx, v.pins, func(version int64, s *delta.Snapshot, err error) error {
+	err := v.table.EachFileSet(ctx, versionsOf(v.pins), func(version int64, files []*action.Add, err error) error {
 		if err != nil {
-			return fmt.Errorf("vacuum: the savepoint at version %d can't be read, `gscd check` says more: %w", version, err)
+			return unreadable(version, err)
 		}
-		return note(s)
+		return keep(version, files)
 	})
 	if err != nil {
 		return err
 	}
-	for version := range progressOf {
-		v.commits = append(v.commits, version)
+	if err := v.gatherCommits(ctx); err != nil {
+		return err
 	}
 	// A writer that starts may still take what a version of a moment ago held.
 	recent, err := v.recent(ctx)
@@ -210,6 +209,34 @@ func (v *vacuum) gather(ctx context.Context) error {
 	return nil
 }
 
+func unreadable(version int64, err error) error {
+	return fmt.Errorf("vacuum: the savepoint at version %d can't be read, `gscd check` says more: %w", version, err)
+}
+
+// gatherCommits finds the commits that hold the progress of the newest version
+// and of every pin.
+func (v *vacuum) gatherCommits(ctx context.Context) error {
+	needed := map[int64]bool{}
+	if txn, ok := v.newest.Txn(progress.AppID); ok {
+		needed[txn.Version] = true
+	}
+	for _, p := range v.pins {
+		if p.Sealed { // by a commit of gscd
+			needed[p.Version] = true
+			continue
+		}
+		s, err := v.table.SnapshotAt(ctx, p.Version)
+		if err != nil {
+			return unreadable(p.Version, err)
+		}
+		if txn, ok := s.Txn(progress.AppID); ok {
+			needed[txn.Version] = true
+		}
+	}
+	v.commits = slices.Sorted(maps.Keys(needed))
+	return nil
+}
+
 // recent gives the versions whose commit is younger than the grace period.
 func (v *vacuum) recent(ctx context.Context) ([]int64, error) {
 	listing, err := deltalog.List(ctx, v.table.Store(), 0)
@@ -228,7 +255,7 @@ func (v *vacuum) recent(ctx context.Context) ([]int64, error) {
 // keepsBackup keeps the copies of pinned versions, and of one that was sealed since.
 func (v *vacuum) keepsBackup(key string) bool {
 	name := deltalog.ParseName(strings.TrimPrefix(key, BackupFolder))
-	return name.Kind == deltalog.Other || name.Version > v.newest.Version() || slices.Contains(v.pins, name.Version)
+	return name.Kind == deltalog.Other || name.Version > v.newest.Version() || slices.Contains(versionsOf(v.pins), name.Version)
 }
 
 func (v *vacuum) cleanLog(ctx context.Context, grace time.Duration) error {
@@ -241,7 +268,7 @@ func (v *vacuum) cleanLog(ctx context.Context, grace time.Duration) error {
 		sizes[f.Key] = f.Size
 	}
 	done, err := v.table.CleanLog(ctx, delta.CleanOptions{
-		Pinned: v.pins, KeepCommits: v.commits, KeepSince: v.Now.Add(-v.Retain), Grace: grace, Now: v.Now, DryRun: v.DryRun,
+		Pinned: versionsOf(v.pins), KeepCommits: v.commits, KeepSince: v.Now.Add(-v.Retain), Grace: grace, Now: v.Now, DryRun: v.DryRun,
 	})
 	v.report.Islands = done.Islands
 	for _, key := range done.Deleted {
