@@ -83,7 +83,7 @@ type Map struct {
 
 // What resolving can answer besides a version.
 var (
-	ErrNoLabel    = errors.New("not a label of this table's calendar")
+	ErrNoLabel    = snapshotter.ErrNotLabel
 	ErrBefore     = errors.New("before the table's first snapshot")
 	ErrAfter      = errors.New("after the open label")
 	ErrRolledBack = errors.New("rolled back")
@@ -188,7 +188,8 @@ func (m *Map) fill(versions map[snapshotter.Label]int64, kept map[snapshotter.La
 // Resolution is the version that answers a question.
 type Resolution struct {
 	Entry Entry
-	// Notice is for the error stream: the day is not sealed, or incomplete.
+	// Notice is for the error stream: the day is not sealed, or incomplete. A
+	// day that was incomplete until a later load has none here: its evidence says it.
 	Notice string
 }
 
@@ -202,7 +203,7 @@ func (m *Map) Resolve(label string, sealed bool) (Resolution, error) {
 	}
 	l, err := m.Calendar.Parse(label)
 	if err != nil {
-		return Resolution{}, fmt.Errorf("%w: %w", ErrNoLabel, err)
+		return Resolution{}, err
 	}
 	st := &m.Progress.State
 	if l < st.First {
@@ -222,7 +223,11 @@ func (m *Map) Resolve(label string, sealed bool) (Resolution, error) {
 		if sealed {
 			return Resolution{}, fmt.Errorf("%s is %w: it is the open label, and its rows may still change", label, ErrNotSealed)
 		}
-		return Resolution{e, fmt.Sprintf("%s is not sealed: it is the open label, and its rows may still change", label)}, nil
+		notice := fmt.Sprintf("%s is not sealed: it is the open label, and its rows may still change", label)
+		if inc := m.Progress.Incomplete; inc != nil {
+			notice += fmt.Sprintf("; it is incomplete: %s", inc.Reason)
+		}
+		return Resolution{e, notice}, nil
 	}
 	r := Resolution{Entry: e}
 	if inc := m.Progress.Incomplete; inc != nil && l >= inc.Since {

@@ -179,6 +179,10 @@ func (a *app) asOf(ctx context.Context, t *openedTable, label string, sealed boo
 	if r.Entry.State == savepoint.Open {
 		return t.newest, nil
 	}
+	// The evidence says it also where a later load has completed the days after.
+	if seal, err := t.labels.Seal(ctx, t.table, r.Entry); err == nil && seal.Evidence.Reason != "" && r.Notice == "" {
+		a.noticef("%s is incomplete: %s", label, seal.Evidence.Reason)
+	}
 	s, err := t.table.SnapshotAt(ctx, r.Entry.Version)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w; `gscd check` says more", label, err)

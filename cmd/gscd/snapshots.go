@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -42,14 +43,27 @@ that came while it was open.`,
 	}
 }
 
+// A terminal narrower than wideEnough gets the narrow columns alone: cut labels
+// help nobody. The other formats and wider terminals have them all.
+const wideEnough = 160
+
+var narrow = []string{"label", "version", "state", "rows", "attributes", "drift", "late", "dead_letter"}
+
 // printMap prints a record for each label. Names and meaning are fixed.
 func (a *app) printMap(ctx context.Context, t *openedTable) error {
 	list, err := t.labels.Summaries(ctx, t.table, t.newest)
 	if err != nil {
 		return fmt.Errorf("table %s: %w", t.Name, err)
 	}
-	w, err := a.printRecords("label", "version", "state", "sealed_at", "rows", "attributes",
-		"inserts", "updates", "deletes", "drift", "late", "duplicates", "dead_letter", "own_bytes")
+	names := []string{"label", "version", "state", "sealed_at", "rows", "attributes",
+		"inserts", "updates", "deletes", "drift", "late", "duplicates", "dead_letter", "own_bytes"}
+	keep := func(string) bool { return true }
+	if format, err := output.Resolve(a.flags.format, a.stdout); err == nil && format == output.Table {
+		if width := output.TerminalOf(a.stdout).Width; width > 0 && width < wideEnough {
+			keep = func(name string) bool { return slices.Contains(narrow, name) }
+		}
+	}
+	w, err := a.printRecords(slices.DeleteFunc(slices.Clone(names), func(n string) bool { return !keep(n) })...)
 	if err != nil {
 		return err
 	}
@@ -65,9 +79,16 @@ func (a *app) printMap(ctx context.Context, t *openedTable) error {
 			version = s.Version
 		}
 		c := s.Counts
-		if err := w.Write(s.Name, version, string(s.State), instant(s.SealedAt), known(s.Rows), append([]string{}, s.Attributes...),
+		values := []any{s.Name, version, string(s.State), instant(s.SealedAt), known(s.Rows), append([]string{}, s.Attributes...),
 			known(c.Inserts), known(c.Updates), known(c.Deletes), known(c.Drift), known(c.Late), known(c.Duplicates),
-			known(s.DeadLetters), known(s.OwnBytes)); err != nil {
+			known(s.DeadLetters), known(s.OwnBytes)}
+		var kept []any
+		for i, name := range names {
+			if keep(name) {
+				kept = append(kept, values[i])
+			}
+		}
+		if err := w.Write(kept...); err != nil {
 			return err
 		}
 	}
