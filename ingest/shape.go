@@ -52,6 +52,19 @@ func (c *columns) add(col change.Column) {
 	c.list = append(c.list, change.Column{Name: name, Type: col.Type})
 }
 
+// cut takes away the columns behind the first n.
+func (c *columns) cut(n int) {
+	if n == len(c.list) {
+		return
+	}
+	for _, col := range c.list[n:] {
+		delete(c.index, col.Name)
+		delete(c.fold, strings.ToLower(col.Name))
+	}
+	c.list = c.list[:n]
+	clear(c.shapes)
+}
+
 // opened tells which columns the table has at the opening of a label.
 func (c *columns) opened(names []string) {
 	c.atOpen = make(map[string]bool, len(names))
@@ -110,9 +123,18 @@ func (b *badValue) Error() string { return fmt.Sprintf("column %s: %v", b.column
 func (b *badValue) Unwrap() error { return b.err }
 
 // row lays a record's after-image out in the table's columns, adding the
-// columns that it is the first to need. Cells that the record does not have
-// are absent (schema.Unavailable for "keep", NULL otherwise).
+// columns that it is the first to need; none where it gives an error. Cells that
+// the record does not have are absent (schema.Unavailable for "keep", NULL otherwise).
 func (l *Lane) row(c *change.Change, absent schema.Kind) ([]schema.Value, error) {
+	before := len(l.columns.list)
+	row, err := l.layOut(c, absent)
+	if err != nil {
+		l.columns.cut(before)
+	}
+	return row, err
+}
+
+func (l *Lane) layOut(c *change.Change, absent schema.Kind) ([]schema.Value, error) {
 	sh := l.columns.shape(c.Columns)
 	for i, at := range sh.to {
 		if at >= 0 {
