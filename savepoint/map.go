@@ -200,6 +200,10 @@ func (m *Map) Resolve(label string, sealed bool) (Resolution, error) {
 		if e.Kept && e.Name == label {
 			return Resolution{Entry: e, Notice: fmt.Sprintf("%s is a savepoint that was rolled back", e.Name)}, nil
 		}
+		if e.State == Sealed && fmt.Sprintf("%s@%d", e.Name, e.Version) == label {
+			label = e.Name // a rollback made it the label's savepoint again
+			break
+		}
 	}
 	l, err := m.Calendar.Parse(label)
 	if err != nil {

@@ -109,7 +109,7 @@ func rollback(ctx context.Context, table *delta.Table, s *delta.Snapshot, to str
 			tx.SetTxn(keptAppID(e.Name, e.Version), e.Version)
 		}
 	}
-	if m.standsAt(r.Entry.Label) && len(adds)+len(removes) == 0 {
+	if !r.Entry.Kept && m.standsAt(r.Entry.Label) && len(adds)+len(removes) == 0 {
 		plan.Nothing, plan.Labels = true, nil
 		return plan, nil, nil
 	}
