@@ -104,9 +104,11 @@ type checker struct {
 	listing *deltalog.Listing
 	newest  *delta.Snapshot
 	pins    []Pin
-	// labels is nil where the map can't be read.
-	labels   *Map
-	progress map[int64]*progress.Progress // of the pins, and the one in force
+	// labels is nil where the map can't be read, lostSettings says that the
+	// properties are why.
+	labels       *Map
+	lostSettings bool
+	progress     map[int64]*progress.Progress // of the pins, and the one in force
 	// needs are the data files and deletion vectors that pins and the newest
 	// version refer to; with Deep, parts are what their rows are read from.
 	needs map[string]*need
@@ -246,21 +248,52 @@ func (c *checker) checkMap(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := c.checkSettings(ctx); err != nil {
+		return err
+	}
 	m, err := Read(ctx, c.table, c.newest)
 	switch {
 	case errors.Is(err, ErrNewer):
 		return err
-	case err != nil && !isDamage(err):
-		c.fault(Fault{Check: "settings", Severity: SeverityError, Version: c.newest.Version(), Message: err.Error(),
-			Repair: "set the table's properties gscd.* back to what they were"})
-	case err != nil:
-		c.fault(Fault{Check: "map", Severity: SeverityError, Version: c.newest.Version(), Message: err.Error(),
-			Repair: "the commit or the label that is named is lost; bring it back from a copy of the storage"})
-	default:
+	case err == nil:
 		c.labels = m
 		c.checkSeals()
 		c.checkTotals()
+	case !isDamage(err):
+		return err
+	case !c.lostSettings:
+		c.fault(Fault{Check: "map", Severity: SeverityError, Version: c.newest.Version(), Message: err.Error(),
+			Repair: "the commit or the label that is named is lost; bring it back from a copy of the storage"})
 	}
+	return nil
+}
+
+// checkSettings looks whether the table still says that it is gscd's: without
+// that no command answers by label.
+func (c *checker) checkSettings(ctx context.Context) error {
+	_, err := SettingsOf(c.newest)
+	if err == nil || errors.Is(err, ErrNewer) {
+		return err
+	}
+	c.lostSettings = true
+	f := Fault{Check: "settings", Severity: SeverityError, Version: c.newest.Version(), Message: "its properties gscd.* are lost or changed: " + err.Error(),
+		Repair: "`gscd check --repair` sets those that are missing as the newest savepoint has them; where another engine replaced the rows, roll back to it then"}
+	if c.Repair {
+		version, err := restoreSettings(ctx, c.table, c.pins)
+		if err != nil && !isDamage(err) {
+			return err
+		}
+		if err == nil {
+			if c.newest, err = c.table.Snapshot(ctx); err != nil {
+				return err
+			}
+			if _, err := SettingsOf(c.newest); err == nil {
+				f.Repaired, f.Repair = true, fmt.Sprintf("done: set by version %d; where another engine replaced the rows, roll back to the newest savepoint", version)
+				c.lostSettings = false
+			}
+		}
+	}
+	c.fault(f)
 	return nil
 }
 

@@ -241,6 +241,41 @@ func TestCheckProperties(t *testing.T) {
 	}
 }
 
+// CREATE OR REPLACE of another engine takes the properties and the rows. A repair
+// brings the first back, and with them the way back to the second.
+func TestCheckReplacedTable(t *testing.T) {
+	g := fiveDays(t)
+	before := g.pinned()
+	table, s, _ := g.newest()
+	tx := delta.NewTransaction(table, s)
+	meta := *s.Metadata()
+	meta.Configuration = map[string]string{}
+	tx.SetMetadata(meta)
+	for _, add := range s.Files() {
+		tx.Remove(delta.RemoveOf(add, time.Now(), true))
+	}
+	tx.SetCommitInfo("CREATE OR REPLACE TABLE", nil, nil, nil)
+	if _, err := tx.Commit(ctx); err != nil {
+		t.Fatal(err)
+	}
+	found := faults(t, g.store, savepoint.CheckOptions{Deep: true})
+	for _, check := range []string{"settings", "properties"} {
+		if !slices.ContainsFunc(found.Faults, func(f savepoint.Fault) bool { return f.Check == check && f.Repair != "" }) {
+			t.Errorf("no fault of %s: %+v", check, found.Faults)
+		}
+	}
+	if after := faults(t, g.store, savepoint.CheckOptions{Repair: true}); after.Open() > 0 {
+		t.Errorf("not repaired: %+v", after.Faults)
+	}
+	g.check()
+	g.rollback("2022-07-04", savepoint.RollbackOptions{})
+	g.ingest()
+	if got := g.pinned(); !maps.Equal(got, before) {
+		t.Errorf("after the rollback and the replay: %v\nwant %v", got, before)
+	}
+	g.check()
+}
+
 // The newest seal is lost with everything after it: the table answers as if it
 // had never been, and only the backup tells.
 func TestCheckLostCommits(t *testing.T) {

@@ -78,11 +78,13 @@ func Delete(ctx context.Context, table *delta.Table, name string, now time.Time)
 	})
 }
 
+// editAttempts is how often a commit of a person's is tried beside an ingester.
+const editAttempts = 20
+
 // edit makes a commit that changes the map or the progress alone, on whatever
 // version is the newest.
 func edit(ctx context.Context, table *delta.Table, what string, change func(*delta.Snapshot, *Map, *delta.Transaction, *progress.Progress) error) (int64, error) {
-	const attempts = 20
-	for range attempts {
+	for range editAttempts {
 		s, err := table.Snapshot(ctx)
 		if err != nil {
 			return 0, err
@@ -105,5 +107,5 @@ func edit(ctx context.Context, table *delta.Table, what string, change func(*del
 			return version, nil
 		}
 	}
-	return 0, fmt.Errorf("%s: %d attempts met other commits; try again", what, attempts)
+	return 0, fmt.Errorf("%s: %d attempts met other commits; try again", what, editAttempts)
 }

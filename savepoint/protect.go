@@ -4,10 +4,11 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/gscd-io/gscd/delta"
-	"github.com/gscd-io/gscd/progress"
 )
 
 // ProtectedDays is for how long the table's properties keep other engines away
@@ -107,14 +108,57 @@ func (c *checker) oldestPin() (age time.Duration, name string) {
 // Protect sets the properties that keep VACUUM and log cleanup of other engines
 // away from versions of so many days, in one commit. It gives its version.
 func Protect(ctx context.Context, table *delta.Table, days int) (int64, error) {
-	return edit(ctx, table, "set protective properties", func(s *delta.Snapshot, _ *Map, tx *delta.Transaction, _ *progress.Progress) error {
+	return setProperties(ctx, table, func(map[string]string) map[string]string { return delta.ProtectiveProperties(days) })
+}
+
+// restoreSettings gives a table that has lost its properties (CREATE OR REPLACE
+// of another engine) those of its newest savepoint back, as far as they are
+// missing. The error wraps ErrForeign where no savepoint has any.
+func restoreSettings(ctx context.Context, table *delta.Table, pins []Pin) (int64, error) {
+	for _, p := range slices.Backward(pins) {
+		s, err := table.SnapshotAt(ctx, p.Version)
+		if err == nil {
+			_, err = SettingsOf(s)
+		}
+		if err != nil {
+			continue // an older one may do
+		}
+		return setProperties(ctx, table, func(now map[string]string) map[string]string {
+			missing := maps.Clone(s.Metadata().Configuration)
+			maps.DeleteFunc(missing, func(key, _ string) bool {
+				_, there := now[key]
+				return there || !strings.HasPrefix(key, "gscd.") && !strings.HasPrefix(key, "delta.")
+			})
+			return missing
+		})
+	}
+	return 0, fmt.Errorf("%w: no savepoint has its properties", ErrForeign)
+}
+
+// setProperties adds properties in a commit that changes nothing else, nor gscd's
+// progress: it must be possible where that can't be read.
+func setProperties(ctx context.Context, table *delta.Table, add func(now map[string]string) map[string]string) (int64, error) {
+	for range editAttempts {
+		s, err := table.Snapshot(ctx)
+		if err != nil {
+			return 0, err
+		}
 		meta := *s.Metadata()
 		meta.Configuration = maps.Clone(meta.Configuration)
 		if meta.Configuration == nil {
 			meta.Configuration = map[string]string{}
 		}
-		maps.Copy(meta.Configuration, delta.ProtectiveProperties(days))
+		maps.Copy(meta.Configuration, add(meta.Configuration))
+		tx := delta.NewTransaction(table, s)
 		tx.SetMetadata(meta)
-		return nil
-	})
+		tx.SetCommitInfo("SET TBLPROPERTIES", nil, nil, nil)
+		done, err := tx.Commit(ctx)
+		if err != nil {
+			return 0, fmt.Errorf("set properties: %w", err)
+		}
+		if done.Committed {
+			return done.Version, nil
+		}
+	}
+	return 0, fmt.Errorf("set properties: %d attempts met other commits; try again", editAttempts)
 }
