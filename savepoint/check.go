@@ -272,7 +272,8 @@ func (c *checker) checkMap(ctx context.Context) error {
 // that no command answers by label.
 func (c *checker) checkSettings(ctx context.Context) error {
 	_, err := SettingsOf(c.newest)
-	if err == nil || errors.Is(err, ErrNewer) {
+	_, written := c.newest.Txn(progress.AppID)
+	if err == nil || errors.Is(err, ErrNewer) || !written {
 		return err
 	}
 	c.lostSettings = true

@@ -2,6 +2,7 @@ package savepoint_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gscd-io/gscd/delta"
+	"github.com/gscd-io/gscd/delta/action"
 	"github.com/gscd-io/gscd/delta/deltalog"
 	"github.com/gscd-io/gscd/delta/objstore/mem"
 	"github.com/gscd-io/gscd/savepoint"
@@ -274,6 +276,20 @@ func TestCheckReplacedTable(t *testing.T) {
 		t.Errorf("after the rollback and the replay: %v\nwant %v", got, before)
 	}
 	g.check()
+}
+
+// A table of another program is not a broken one of gscd.
+func TestCheckForeign(t *testing.T) {
+	store := mem.New()
+	tx := delta.NewTransaction(delta.New(store), nil)
+	tx.SetProtocol(delta.ProtocolFor())
+	tx.SetMetadata(action.Metadata{ID: "other", Format: action.Format{Provider: "parquet"}, SchemaString: `{"type":"struct","fields":[]}`, PartitionColumns: []string{}, Configuration: map[string]string{}})
+	if _, err := tx.Commit(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if report, err := savepoint.Check(ctx, open(t, store), savepoint.CheckOptions{Repair: true}); !errors.Is(err, savepoint.ErrForeign) {
+		t.Errorf("%+v, %v; want ErrForeign", report, err)
+	}
 }
 
 // The newest seal is lost with everything after it: the table answers as if it

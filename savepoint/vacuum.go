@@ -3,6 +3,7 @@ package savepoint
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -188,8 +189,9 @@ func (v *vacuum) gather(ctx context.Context) error {
 		return err
 	}
 	read, faults := readProgress(ctx, v.table, slices.Concat(v.commits, recent))
-	for _, version := range v.commits {
-		if err := faults[version]; err != nil {
+	for version, err := range faults {
+		others := errors.Is(err, ErrForeign) || errors.Is(err, delta.ErrVersionNotFound) // of another program, or just cleaned
+		if slices.Contains(v.commits, version) || !others {
 			return fmt.Errorf("vacuum: %w", err)
 		}
 	}
