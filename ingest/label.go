@@ -48,9 +48,12 @@ func (o *Options) eventTime(r *change.Record, c *change.Change) (t int64, own bo
 }
 
 // keys gives the encoded keys that a change deletes and writes, "" for none.
-func (l *Lane) keys(c *change.Change) (old, new string, _ *rejection) {
+func (l *Lane) keys(c *change.Change, partition int32, offset int64) (old, new string, _ *rejection) {
 	if c.Op == change.Truncate {
 		return "", "", nil
+	}
+	if l.o.Append {
+		return l.appendKey(c, partition, offset)
 	}
 	if len(l.key) == 0 {
 		return "", "", reject("key", "no key is configured and the record names none")
@@ -94,6 +97,31 @@ func (l *Lane) keys(c *change.Change) (old, new string, _ *rejection) {
 		return before, after, nil
 	}
 	return "", after, nil
+}
+
+// AppendKey is the key of a table in mode append: each row is a record of its own.
+var AppendKey = []string{HiddenPrefix + "partition", HiddenPrefix + "offset"}
+
+// appendKey gives the key of a row of a table without one: its record's coordinates.
+func (l *Lane) appendKey(c *change.Change, partition int32, offset int64) (old, new string, _ *rejection) {
+	switch c.Op {
+	case change.Insert, change.Read:
+		l.keyBuf = schema.IntValue(int64(partition)).AppendEncoded(l.keyBuf[:0])
+		l.keyBuf = schema.IntValue(offset).AppendEncoded(l.keyBuf)
+		return "", l.arena.String(l.keyBuf), nil
+	}
+	return "", "", reject("key", "the table has no key (mode: append), so the row of this %s can't be found", c.Op)
+}
+
+// appendIdentity tells rows apart that one statement wrote at one position: by
+// what is in them, since redelivered they have other coordinates.
+func (l *Lane) appendIdentity(c *change.Change) uint64 {
+	buf := l.keyBuf[:0]
+	for _, v := range c.After {
+		buf = v.AppendEncoded(buf)
+	}
+	l.keyBuf = buf
+	return identity("", string(buf), c.Op == change.Truncate)
 }
 
 // event makes what the judge needs of a change.

@@ -329,7 +329,7 @@ func (l *Lane) take(p *snapshotter.Partition, r *change.Record, c *change.Change
 			return false, nil
 		}
 		var old, new string
-		if old, new, rej = l.keys(c); rej == nil {
+		if old, new, rej = l.keys(c, p.Number, r.Offset); rej == nil {
 			rej, err = l.checkNullKey(c, old, new)
 			if err != nil {
 				return false, err
@@ -388,6 +388,9 @@ func (l *Lane) takeJudged(p *snapshotter.Partition, r *change.Record, c *change.
 	s := l.state()
 	before := p.Watermark
 	ev := event(c, r.Offset, t, own, old, new)
+	if l.o.Append {
+		ev.Identity = l.appendIdentity(c)
+	}
 	v := l.judge.Take(p, &ev)
 	if !own {
 		l.p.Counts.Replaced++

@@ -239,7 +239,7 @@ func (l *Lane) recallHeld() error {
 		if l.decoder.Decode(e.Record, l.arena, &c) != nil {
 			continue // a dead letter when its label opens
 		}
-		if old, new, rej := l.keys(&c); rej == nil {
+		if old, new, rej := l.keys(&c, e.Meta.Partition, e.Meta.Offset); rej == nil {
 			l.judge.Held(e.Meta.Partition, [2]string{old, new}, e.Label)
 		}
 	}
@@ -487,14 +487,14 @@ func (l *Lane) firstLabelOf(cursor *snapshotter.Cursor, r *change.Record, c *cha
 	}
 	if len(l.key) == 0 && c.Op != change.Truncate {
 		if c.KeyColumns == nil || len(c.KeyColumns.List) == 0 {
-			return 0, false, fmt.Errorf("%w: the record has no key; set --key COLUMN[,COLUMN] (or key: in the configuration) to the columns that tell rows apart", ErrNoKey)
+			return 0, false, fmt.Errorf("%w: the record has no key; set --key COLUMN[,COLUMN] (or key: in the configuration) to the columns that tell rows apart, or mode: append where nothing does", ErrNoKey)
 		}
 		for _, col := range c.KeyColumns.List {
 			l.key = append(l.key, col.Name)
 		}
 		l.setKeyTypes()
 	}
-	if _, _, rej := l.keys(c); rej != nil {
+	if _, _, rej := l.keys(c, 0, r.Offset); rej != nil {
 		return 0, false, nil
 	}
 	t, _, rej := l.o.eventTime(r, c)

@@ -3,6 +3,7 @@ package ingest
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -43,6 +44,9 @@ type Options struct {
 	Calendar               *snapshotter.Calendar
 	// Key columns; empty: those of the first record's key.
 	Key []string
+	// Append is mode append: a table without a key, of which each insert and
+	// read is a row; Key must be empty. Updates and deletes are dead letters.
+	Append bool
 	// Decoder is the format and its settings.
 	Format string
 	Decode decode.Options
@@ -160,6 +164,9 @@ func (o *Options) setDefaults() {
 	if o.DeadLetterFraction == 0 {
 		o.DeadLetterFraction = .01
 	}
+	if o.Append && len(o.Key) == 0 {
+		o.Key = AppendKey
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -189,6 +196,9 @@ func (o *Options) Validate() error {
 	}
 	if (o.SealProof == "heartbeat") != (o.HeartbeatTopic != "") {
 		faults = append(faults, errors.New("seal.proof heartbeat and its topic go together"))
+	}
+	if o.Append && !slices.Equal(o.Key, AppendKey) {
+		faults = append(faults, fmt.Errorf("mode append is for tables without a key, and the key %v is set: leave out one of the two", o.Key))
 	}
 	return errors.Join(faults...)
 }

@@ -93,7 +93,7 @@ func (l *Lane) applyHeld(e *drift.Entry) error {
 	rej := l.rejected(e.Record, l.decoder.Decode(e.Record, l.arena, &c))
 	var old, new string
 	if rej == nil {
-		old, new, rej = l.keys(&c)
+		old, new, rej = l.keys(&c, e.Meta.Partition, e.Meta.Offset)
 	}
 	if rej == nil {
 		var f fate

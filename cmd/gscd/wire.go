@@ -79,7 +79,7 @@ func (a *app) ingestOptions(ctx context.Context, cfg *config.Config, t *config.T
 		MaxRecord: int64(t.MaxRecord),
 		BatchRows: t.Batch.Rows, BatchBytes: int64(t.Batch.Bytes), BatchInterval: t.Batch.Interval, BatchMaxInterval: t.Batch.MaxInterval,
 		CopyOnWrite: t.Write.Mode == "copy-on-write", PartitionBy: t.PartitionBy,
-		Properties: tableProperties(t), Backup: t.Protect == "backup",
+		Properties: tableProperties(t), Append: t.Mode == "append", Backup: t.Protect == "backup",
 		Log: a.log,
 	}
 	var err error
@@ -161,7 +161,6 @@ func unsupported(t *config.Table) error {
 		text string
 		used bool
 	}{
-		{"mode: append", t.Mode == "append"},
 		{"change_data: true", t.ChangeData},
 		{"schema_topic", t.SchemaTopic != ""},
 		{"protect: lock", t.Protect == "lock"},

@@ -182,6 +182,9 @@ func (w *Writer) survivors(ctx context.Context, s *schema.Schema, seg *segment, 
 	keyAt := make([]int, len(w.o.Key))
 	for i, name := range w.o.Key {
 		keyAt[i] = s.Index(name)
+		if at := w.hidden(name); at >= 0 {
+			keyAt[i] = len(s.Fields) + at
+		}
 	}
 	f, err := w.open(ctx, seg)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,7 +29,8 @@ var (
 
 // Options say what rows look like.
 type Options struct {
-	// Key names the key columns. One that the table does not have yet is NULL.
+	// Key names the key columns, of the table or hidden ones. One that the table
+	// does not have yet is NULL.
 	Key []string
 	// Hidden columns are written behind the table's own and are not in its schema.
 	Hidden []parquet.Column
@@ -180,6 +182,11 @@ func (w *Writer) index1(ctx context.Context, snap *delta.Snapshot, add *action.A
 	return nil
 }
 
+// hidden gives the place of a hidden column, -1 where there is none.
+func (w *Writer) hidden(name string) int {
+	return slices.IndexFunc(w.o.Hidden, func(c parquet.Column) bool { return c.Name == name })
+}
+
 func (w *Writer) tag(cells []schema.Value) uint16 {
 	if w.o.Tag == nil {
 		return 0
@@ -207,6 +214,8 @@ func (w *Writer) keyColumns(s *schema.Schema, seg *segment) ([]parquet.Column, [
 		columns[i] = parquet.Column{Name: name, Type: schema.Of(schema.Long)}
 		if at := s.Index(name); at >= 0 {
 			columns[i].Type = s.Fields[at].Type
+		} else if at := w.hidden(name); at >= 0 {
+			columns[i].Type = w.o.Hidden[at].Type
 		}
 		if text, ok := seg.add.PartitionValues[name]; ok {
 			v, err := action.ParsePartitionValue(text, columns[i].Type)
