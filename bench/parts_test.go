@@ -1,0 +1,75 @@
+package bench
+
+import (
+	"context"
+	"testing"
+
+	"github.com/gscd-io/gscd/delta"
+	"github.com/gscd-io/gscd/delta/objstore/local"
+	"github.com/gscd-io/gscd/ingest/change"
+	"github.com/gscd-io/gscd/query"
+	"github.com/gscd-io/gscd/snapshotter"
+)
+
+// BenchmarkSplit judges changes: label, redelivery, watermark.
+func BenchmarkSplit(b *testing.B) {
+	cal := calendar(b)
+	open := cal.Label(start * 1000)
+	state := &snapshotter.State{First: open, Open: open, Wait: 600e6}
+	p := state.AddPartition(change.PartitionID{Topic: Topic}, 0)
+	j := snapshotter.NewJudge(cal, state)
+	e := snapshotter.Event{Kind: snapshotter.RowChange, OwnTime: true, Server: change.Server{Name: "shop", ID: 223344}, HasPosition: true, Keys: [2]string{"", "k"}}
+	b.ReportAllocs()
+	n := int64(0)
+	for b.Loop() {
+		n++
+		e.Offset, e.Position.Pos, e.Time, e.Identity = n, n*300, start*1000+n, uint64(n)
+		if v := j.Take(p, &e); v.Fate != snapshotter.Apply {
+			b.Fatalf("fate %d", v.Fate)
+		}
+	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
+}
+
+// BenchmarkReadDay reads a day of a table from local disk: all columns, and
+// two of them under a filter that takes everything.
+func BenchmarkReadDay(b *testing.B) {
+	const rows = 1_000_000
+	ctx := context.Background()
+	store, err := local.New(b.TempDir(), local.Options{NoSync: true})
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := MakeTable(ctx, store, calendar(b), rows); err != nil {
+		b.Fatal(err)
+	}
+	table, err := delta.Open(ctx, store)
+	if err != nil {
+		b.Fatal(err)
+	}
+	snap, err := table.Snapshot(ctx)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for name, o := range map[string]query.Options{"columns=10": {}, "columns=2": {Columns: []string{"id", "city"}}} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				scan, err := query.NewScan(store, snap, o)
+				if err != nil {
+					b.Fatal(err)
+				}
+				n := 0
+				for batch, err := range scan.Batches(ctx) {
+					if err != nil {
+						b.Fatal(err)
+					}
+					n += batch.Rows
+				}
+				if n != rows {
+					b.Fatalf("%d rows", n)
+				}
+			}
+			b.ReportMetric(float64(rows)*float64(b.N)/b.Elapsed().Seconds(), "rows/s")
+		})
+	}
+}
