@@ -1,0 +1,13 @@
+package ingest
+
+import "github.com/gscd-io/gscd/delta/upsert"
+
+// Indexes gives the key index of a lane that has ended, and one built anew from
+// the version that it stands at; nil before the first version.
+func (l *Lane) Indexes() (now, anew *upsert.Writer, err error) {
+	if l.base == nil {
+		return nil, nil, nil
+	}
+	anew, err = l.openWriter(l.base)
+	return l.writer, anew, err
+}

@@ -1,0 +1,630 @@
+package ingest_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gscd-io/gscd/delta"
+	"github.com/gscd-io/gscd/delta/objstore"
+	"github.com/gscd-io/gscd/delta/objstore/faulty"
+	"github.com/gscd-io/gscd/delta/objstore/local"
+	"github.com/gscd-io/gscd/delta/objstore/mem"
+	"github.com/gscd-io/gscd/delta/schema"
+	"github.com/gscd-io/gscd/ingest"
+	"github.com/gscd-io/gscd/ingest/decode"
+	"github.com/gscd-io/gscd/savepoint"
+	"github.com/gscd-io/gscd/snapshotter"
+)
+
+var (
+	modelRuns = flag.Int("model.runs", 0, "random runs of the pipeline against the model (2000; 200 with -short or -race)")
+	modelSeed = flag.Uint64("model.seed", 1, "seed of the first run; the others follow")
+)
+
+// TestModel drives the pipeline with random topics, interleavings, fetches,
+// batches, crashes and rollbacks, and compares what the table says with the model.
+//
+// A failure prints its seed. The same run again:
+//
+//	go test ./ingest -run TestModel -model.seed=SEED -model.runs=1
+func TestModel(t *testing.T) {
+	runs := *modelRuns
+	if runs == 0 {
+		if runs = 2000; testing.Short() || underRace {
+			runs = 200
+		}
+	}
+	var next atomic.Uint64
+	var failed atomic.Bool
+	var wg sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for !failed.Load() {
+				i := next.Add(1) - 1
+				if i >= uint64(runs) {
+					return
+				}
+				seed := *modelSeed + i
+				sc := newScenario(seed)
+				if fault := sc.play(t); fault != "" {
+					failed.Store(true)
+					t.Errorf("seed %d: %s\n\n%s\nagain: go test ./ingest -run TestModel -model.seed=%d -model.runs=1", seed, fault, sc.minimise(t), seed)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// scenario is one run, as plain data: it can be cut down and played again.
+type scenario struct {
+	seed     uint64
+	f        features
+	o        ingest.Options
+	rules    rules
+	local    bool
+	most     int  // records in a fetch
+	idleZero bool // a partition without a record
+	key      []string
+	events   []*event // in order of arrival
+	steps    []step
+}
+
+// step is something that happens to the table.
+type step struct {
+	what  string // look, abandon (a look that a crash ends), rollback
+	n     int    // so many events have arrived
+	clock int64
+	wait  int64 // drift.wait
+	seed  uint64
+	to    int // rollback: which savepoint
+	// faults hit one life of the program after the other.
+	faults []fault
+}
+
+// fault hits a call of the store.
+type fault struct {
+	kind string // crash, lost, error, unknown, never, dead, stop, rollback, zombie, savepoint
+	call int64
+}
+
+func (f fault) String() string { return fmt.Sprintf("%s@%d", f.kind, f.call) }
+
+func (s step) String() string {
+	if s.what == "rollback" {
+		return fmt.Sprintf("rollback %d %v", s.to, s.faults)
+	}
+	return fmt.Sprintf("%s %d at %s wait %s faults %v", s.what, s.n, time.UnixMicro(s.clock).UTC().Format(time.RFC3339Nano), time.Duration(s.wait)*time.Microsecond, s.faults)
+}
+
+var zones = map[string][]string{
+	"Asia/Shanghai": nil, "UTC": nil, "Asia/Kolkata": nil,
+	"Europe/Berlin":     {"2022-03-26", "2022-10-29"},
+	"America/New_York":  {"2022-03-12", "2022-11-05"},
+	"America/Sao_Paulo": {"2018-11-03", "2018-02-17"},
+	"Australia/Sydney":  {"2022-04-02", "2022-10-01"},
+}
+
+func newScenario(seed uint64) *scenario {
+	r := rand.New(rand.NewPCG(seed, 7))
+	yes := func(p float64) bool { return r.Float64() < p }
+	sc := &scenario{seed: seed, f: draw(r), local: yes(.05), most: pick(r, 1, 2, 3, 10, 100)}
+	zone := pick(r, sorted(zones)...)
+	granularity, cutover := pick(r, "day", "day", "day", "hour", "15m", "week"), ""
+	if granularity == "day" && yes(.25) {
+		cutover = "04:00"
+	}
+	cal, err := snapshotter.NewCalendar(granularity, zone, cutover)
+	if err != nil {
+		panic(err)
+	}
+	day := "2022-07-16"
+	if len(zones[zone]) > 0 && yes(.5) {
+		day = pick(r, zones[zone]...)
+	}
+	noon, err := time.ParseInLocation("2006-01-02 15", day+" 12", cal.Location())
+	if err != nil {
+		panic(err)
+	}
+	start := noon.UnixMicro()
+	if granularity == "hour" {
+		start += pick[int64](r, 0, 13*hour)
+	}
+	sc.rules = rules{
+		cal: cal, idle: 5 * minute, skew: 5 * minute, late: pick(r, "fold", "fold", "fold", "fold", "dead_letter"),
+		future: pick(r, "dead_letter", "dead_letter", "dead_letter", "clamp"),
+	}
+	if sc.f.tombstones {
+		sc.rules.tombstones = "delete"
+	}
+	src := newSource(r, sc.f, cal, start)
+	src.live(pick(r, 4, 10, 10, 20), sc.rules.skew)
+	var at []int64
+	sc.events, at = src.deliver()
+	sc.key = src.key
+	sc.steps = script(r, sc, at)
+	sc.o = ingest.Options{
+		Name: "t", Calendar: cal, Key: src.key, DriftIdle: 5 * time.Minute, MaxClockSkew: 5 * time.Minute,
+		Late: sc.rules.late, Future: sc.rules.future, Tombstones: sc.rules.tombstones, MaxDeleteFraction: 1, UntilEnd: true,
+		BatchRows: pick(r, 1, 2, 3, 7, 20, 1000), PollRecords: pick(r, 1, 3, 20, 1000), Decoders: 1 + r.IntN(2),
+		CheckpointEvery: pick(r, int64(1), 2, 5, 20), CopyOnWrite: yes(.2), Backup: yes(.1),
+		Decode: decode.Options{KeyColumns: src.key, Tombstones: sc.rules.tombstones},
+	}
+	if yes(.2) {
+		sc.o.PartitionBy = []string{pick(r, "note", "v")}
+		sc.rules.partitionBy = sc.o.PartitionBy
+	}
+	if sc.f.filtered {
+		sc.o.Decode.Source = "shop.t"
+	}
+	if sc.f.misfits || sc.o.PartitionBy != nil {
+		sc.o.Columns = map[string]schema.Type{"v": schema.Of(schema.Long), "note": schema.Of(schema.StringType)}
+	}
+	if !sc.f.broken && !sc.f.truncates && yes(.2) {
+		sc.o.Key, sc.o.Decode.KeyColumns = nil, nil // those of the records
+	}
+	return sc
+}
+
+// script decides when the table is looked at, by which clock, and what goes wrong.
+func script(r *rand.Rand, sc *scenario, at []int64) []step {
+	yes := func(p float64) bool { return r.Float64() < p }
+	if len(sc.events) == 0 {
+		return nil
+	}
+	rollbacks := yes(.25)
+	var steps []step
+	var clock int64
+	wait := pick(r, 10*minute, 10*minute, 10*minute, 6*minute)
+	cuts := []int{len(sc.events)}
+	for range 1 + r.IntN(4) {
+		cuts = append(cuts, 1+r.IntN(len(sc.events)))
+	}
+	faults := func(often float64, kinds ...string) (out []fault) {
+		for yes(often) {
+			out = append(out, fault{pick(r, kinds...), 1 + int64(r.IntN(pick(r, 8, 30, 150)))})
+		}
+		return out
+	}
+	slices.Sort(cuts)
+	for _, n := range slices.Compact(cuts) {
+		now := at[n-1]
+		l := sc.rules.cal.Label(now)
+		end, idle := sc.rules.cal.End(l), sc.rules.idle
+		if sc.f.newWaits {
+			wait = pick[int64](r, 10, 6, 30) * minute
+		}
+		clock = max(clock, pick(r, now, now+minute, now+20*minute, now-20*minute, now-2*hour, now-26*hour,
+			sc.rules.cal.Start(l)+wait+idle, end-1, end, end+wait, end+wait+idle-1, end+wait+idle, end+wait+idle,
+			sc.rules.cal.End(l+2)+wait+idle))
+		s := step{what: "look", n: n, clock: clock, wait: wait, seed: r.Uint64()}
+		if yes(.1) {
+			s.what, s.faults = "abandon", []fault{{"crash", 1 + int64(r.IntN(40))}}
+		} else {
+			s.faults = faults(.35, "crash", "crash", "lost", "error", "unknown", "never", "dead", "stop", "zombie", "savepoint")
+			if rollbacks && yes(.2) {
+				s.faults = append(s.faults, fault{"rollback", 1 + int64(r.IntN(60))})
+			}
+		}
+		steps = append(steps, s)
+		if s.what == "look" && yes(.15) {
+			s.seed, s.faults = r.Uint64(), nil
+			steps = append(steps, s) // nothing is new
+		}
+		if rollbacks && yes(.4) {
+			steps = append(steps, step{what: "rollback", to: r.IntN(5), faults: faults(.3, "crash", "lost", "error", "unknown", "never")})
+		}
+	}
+	steps = append(steps, step{what: "look", n: len(sc.events), clock: clock, wait: wait, seed: r.Uint64()})
+	return steps
+}
+
+// trial is a scenario at work.
+type trial struct {
+	*scenario
+	store, dead objstore.Store
+	m           *model
+	checked     int64             // versions that were walked
+	seen        map[labelAt]bool  // what was compared
+	restartFrom int64             // versions before it cannot be played again
+	after       []int64           // the newest version, by step
+	rolledTo    map[int]string    // by step
+	kept        map[string][]seal // rolled-back savepoints, by name
+}
+
+// play runs the scenario and gives the first difference from the model, "" if none.
+func (sc *scenario) play(t *testing.T) (difference string) {
+	defer func() {
+		if p := recover(); p != nil {
+			buf := make([]byte, 8<<10)
+			difference = fmt.Sprintf("panic: %v\n%s", p, buf[:runtime.Stack(buf, false)])
+		}
+	}()
+	tr := &trial{scenario: sc, store: mem.New(), dead: mem.New(), checked: -1, kept: map[string][]seal{}, rolledTo: map[int]string{}, seen: map[labelAt]bool{}}
+	if sc.local {
+		dir := t.TempDir()
+		tr.store, tr.dead = localStore(dir+"/t"), localStore(dir+"/t__dead_letter")
+	}
+	tr.m = &model{rules: sc.rules}
+	for i, s := range sc.steps {
+		if i == len(sc.steps)-1 {
+			clear(tr.seen)
+		}
+		if err := tr.step(s); err != nil {
+			return fmt.Sprintf("step %d (%s): %v", i, s, err)
+		}
+		tr.after = append(tr.after, tr.newest())
+	}
+	if err := tr.again(); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+func localStore(dir string) objstore.Store {
+	s, err := local.New(dir, local.Options{NoSync: true})
+	if err != nil {
+		panic(err)
+	}
+	return s
+}
+
+// topic is what has arrived at a step, by partition.
+func (sc *scenario) topic(n int) map[int32][]*event {
+	out := map[int32][]*event{}
+	if sc.f.empty {
+		out[int32(9)] = nil // known to the broker, and nothing in it
+	}
+	for _, e := range sc.events[:n] {
+		out[e.record.Partition] = append(out[e.record.Partition], e)
+	}
+	return out
+}
+
+var ctx = context.Background()
+
+func (tr *trial) step(s step) error {
+	if s.what == "rollback" {
+		return tr.rollBack(s)
+	}
+	topic := tr.topic(s.n)
+	r := rand.New(rand.NewPCG(s.seed, 11))
+	for _, f := range s.faults {
+		err := tr.life(s, topic, r, f)
+		if err == nil && s.what == "look" {
+			break // the fault did no harm
+		}
+		var wrong *wrongError
+		if errors.As(err, &wrong) {
+			return err
+		}
+	}
+	if s.what == "abandon" {
+		return tr.abandoned(s, topic)
+	}
+	if err := tr.life(s, topic, r, fault{}); err != nil {
+		return fmt.Errorf("without a fault: %w", err)
+	}
+	tr.m.look(topic, s.clock, s.wait, nil)
+	return tr.compare(true)
+}
+
+// wrongError is a difference that was found in the middle of a life.
+type wrongError struct{ error }
+
+// life is one process: a lane from start to end, or until a fault ends it.
+func (tr *trial) life(s step, topic map[int32][]*event, r *rand.Rand, f fault) error {
+	o := tr.o
+	o.DriftWait = time.Duration(s.wait) * time.Microsecond
+	o.Now = func() time.Time { return time.UnixMicro(s.clock) }
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var crashed atomic.Bool
+	var act error
+	store, dead := faulty.New(tr.store), faulty.New(tr.dead)
+	store.Fail(func(c faulty.Call) *faulty.Fault {
+		if crashed.Load() {
+			return &faulty.Fault{Err: faulty.ErrCrashed}
+		}
+		if c.N != f.call {
+			return nil
+		}
+		switch f.kind {
+		case "crash":
+			crashed.Store(true)
+			return &faulty.Fault{Err: faulty.ErrCrashed}
+		case "lost":
+			crashed.Store(true)
+			return &faulty.Fault{Err: faulty.ErrCrashed, Applied: true}
+		case "error":
+			return &faulty.Fault{}
+		case "unknown":
+			return &faulty.LostAnswer
+		case "never":
+			return &faulty.NeverArrived
+		case "stop":
+			cancel()
+		case "rollback":
+			act = tr.rollBackMeanwhile(s, topic)
+		case "zombie": // the process is frozen, another one takes its place, and it wakes up
+			act = tr.life(s, topic, rand.New(rand.NewPCG(s.seed, 13)), fault{})
+		case "savepoint":
+			act = tr.createNamed()
+		}
+		return nil
+	})
+	dead.Fail(func(c faulty.Call) *faulty.Fault {
+		if crashed.Load() {
+			return &faulty.Fault{Err: faulty.ErrCrashed}
+		}
+		if f.kind == "dead" && c.N == f.call {
+			crashed.Store(true)
+			return &faulty.Fault{Applied: f.call%2 == 0}
+		}
+		return nil
+	})
+	o.Store, o.DeadLetterStore = store, dead
+	source := newFeed(r, topic, s.clock, tr.most)
+	lane, err := ingest.New(o, source)
+	if err != nil {
+		return &wrongError{err}
+	}
+	err = lane.Run(ctx)
+	if act != nil {
+		return &wrongError{fmt.Errorf("meanwhile: %w", act)}
+	}
+	if len(source.ended) > 0 {
+		return &wrongError{errors.Join(source.ended...)}
+	}
+	if err == nil && f.kind == "" {
+		if fault := checkIndex(lane); fault != nil {
+			return &wrongError{fault}
+		}
+	}
+	if f.kind == "stop" && err == nil {
+		return context.Canceled // it may have ended before its work was done
+	}
+	return err
+}
+
+// abandoned is a crash after which the world moves on before the next start. The
+// model is told which labels were sealed by then.
+func (tr *trial) abandoned(s step, topic map[int32][]*event) error {
+	m, err := tr.readMap()
+	if errors.Is(err, delta.ErrNotATable) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	tr.m.look(topic, s.clock, s.wait, &m.Progress.State.Open)
+	tr.restartFrom = tr.newest()
+	return tr.compare(false)
+}
+
+func (tr *trial) rollBack(s step) error {
+	m, err := tr.readMap()
+	if errors.Is(err, delta.ErrNotATable) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	name, to := tr.target(m, s.to)
+	if name == "" {
+		return nil
+	}
+	for _, f := range s.faults {
+		store := faulty.New(tr.store, faulty.Nth(f.call, map[string]faulty.Fault{
+			"crash": {Crash: true}, "lost": {Crash: true, Applied: true}, "error": {}, "unknown": faulty.LostAnswer, "never": faulty.NeverArrived,
+		}[f.kind]))
+		if _, err := savepoint.Rollback(ctx, delta.New(store), name, savepoint.RollbackOptions{Now: time.Now()}); err == nil {
+			break
+		}
+	}
+	if _, err := savepoint.Rollback(ctx, delta.New(tr.store), name, savepoint.RollbackOptions{Now: time.Now()}); err != nil {
+		return fmt.Errorf("rollback to %s: %w", name, err)
+	}
+	tr.rolledBackTo(to)
+	tr.rolledTo[len(tr.after)] = name
+	return tr.compare(false)
+}
+
+// target picks a savepoint to go back to: a sealed label, or one that was rolled
+// back and is kept.
+func (tr *trial) target(m *savepoint.Map, n int) (string, []seal) {
+	type choice struct {
+		name string
+		to   []seal
+	}
+	var choices []choice
+	for i, s := range tr.m.seals {
+		choices = append(choices, choice{tr.rules.cal.Name(s.label), tr.m.seals[:i+1]})
+	}
+	for _, e := range m.Entries {
+		if to, ok := tr.kept[e.Name]; ok && e.Kept {
+			choices = append(choices, choice{e.Name, to})
+		}
+	}
+	if len(choices) == 0 {
+		return "", nil
+	}
+	c := choices[n%len(choices)]
+	return c.name, c.to
+}
+
+func (tr *trial) rolledBackTo(to []seal) {
+	for i, s := range tr.m.seals {
+		if s.label > to[len(to)-1].label || s.version != to[min(i, len(to)-1)].version {
+			tr.kept[fmt.Sprintf("%s@%d", tr.name(s.label), s.version)] = append([]seal{}, tr.m.seals[:i+1]...)
+		}
+	}
+	tr.m.rollback(to)
+}
+
+// rollBackMeanwhile rolls the table back under a running lane.
+func (tr *trial) rollBackMeanwhile(s step, topic map[int32][]*event) error {
+	m, err := tr.readMap()
+	if errors.Is(err, delta.ErrNotATable) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	tr.m.look(topic, s.clock, s.wait, &m.Progress.State.Open)
+	if err := tr.compare(false); err != nil {
+		return err
+	}
+	name, to := tr.target(m, int(s.seed%7))
+	if name == "" {
+		return nil
+	}
+	if _, err := savepoint.Rollback(ctx, delta.New(tr.store), name, savepoint.RollbackOptions{Now: time.Now()}); err != nil {
+		return err
+	}
+	tr.rolledBackTo(to)
+	tr.restartFrom = tr.newest()
+	return tr.compare(false)
+}
+
+func (tr *trial) createNamed() error {
+	if _, err := tr.readMap(); err != nil {
+		return nil
+	}
+	_, err := savepoint.CreateNamed(ctx, delta.New(tr.store), "meanwhile", -1)
+	if errors.Is(err, savepoint.ErrName) {
+		return nil // it is there already
+	}
+	return err
+}
+
+// again starts a new writer at some version in the middle of the history and
+// plays the rest of the script: it must judge alike.
+func (tr *trial) again() error {
+	store, ok := tr.store.(*mem.Store)
+	r := rand.New(rand.NewPCG(tr.seed, 17))
+	newest := tr.newest()
+	from := max(tr.restartFrom, 0)
+	if !ok || newest <= from || r.IntN(3) > 0 || tr.steps[len(tr.steps)-1].what != "look" {
+		return nil
+	}
+	v := from + r.Int64N(newest-from)
+	other := &trial{scenario: tr.scenario, store: store.Clone(), dead: tr.dead.(*mem.Store).Clone(), m: tr.m, checked: newest, kept: tr.kept, seen: map[labelAt]bool{}}
+	cutLog(other.store, v)
+	begun := false
+	for i, s := range tr.steps {
+		if tr.after[i] < v || tr.after[i] == v && s.what != "look" {
+			continue
+		}
+		begun = true
+		if s.what == "rollback" {
+			if name := tr.rolledTo[i]; strings.Contains(name, "@") {
+				return nil // that version is not in this history
+			} else if name != "" {
+				if _, err := savepoint.Rollback(ctx, delta.New(other.store), name, savepoint.RollbackOptions{Now: time.Now()}); err != nil {
+					return fmt.Errorf("from version %d on, step %d: %w", v, i, err)
+				}
+			}
+			continue
+		}
+		if err := other.life(s, tr.topic(s.n), r, fault{}); err != nil {
+			return fmt.Errorf("from version %d on, step %d: %w", v, i, err)
+		}
+	}
+	if !begun {
+		return nil
+	}
+	other.checked = other.newest()
+	if err := other.compareTable(true); err != nil {
+		return fmt.Errorf("a writer that started at version %d came to another table: %w", v, err)
+	}
+	return nil
+}
+
+// cutLog makes a store what it was at a version.
+func cutLog(store objstore.Store, version int64) {
+	limit := fmt.Sprintf("_delta_log/%020d.json", version)
+	for o, err := range store.List(ctx, "_delta_log/", "") {
+		if err != nil {
+			panic(err)
+		}
+		name := strings.TrimPrefix(o.Key, "_delta_log/")
+		if o.Key > limit && !strings.HasPrefix(name, "_gscd/") {
+			if err := store.Delete(ctx, o.Key); err != nil {
+				panic(err)
+			}
+		}
+	}
+}
+
+// minimise cuts a scenario that fails down to what still fails, and prints it.
+func (sc *scenario) minimise(t *testing.T) string {
+	budget := 300
+	small := *sc
+	fails := func(try scenario) bool {
+		if budget--; budget < 0 || len(try.events) == 0 || len(try.steps) == 0 {
+			return false
+		}
+		return try.play(t) != ""
+	}
+	for size := len(small.events) / 2; size > 0; size /= 2 {
+		for i := 0; i < len(small.events); {
+			if try := small.without(i, min(len(small.events), i+size)); fails(try) {
+				small = try
+			} else {
+				i += size
+			}
+		}
+	}
+	for i := 0; i < len(small.steps); {
+		try := small
+		try.steps = append(append([]step{}, small.steps[:i]...), small.steps[i+1:]...)
+		if fails(try) {
+			small = try
+			continue
+		}
+		try.steps = append([]step{}, small.steps...)
+		if try.steps[i].faults = nil; len(small.steps[i].faults) > 0 && fails(try) {
+			small = try
+		}
+		i++
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "cut down to %d of %d records: %s\n", len(small.events), len(sc.events), small.play(t))
+	fmt.Fprintf(&b, "calendar %s, features %+v\noptions %s\n", small.rules.cal, small.f, optionsText(small))
+	for _, s := range small.steps {
+		fmt.Fprintf(&b, "  %s\n", s)
+	}
+	for i, e := range small.events {
+		fmt.Fprintf(&b, "  %d: %s\n", i+1, e)
+	}
+	return b.String()
+}
+
+func optionsText(sc scenario) string {
+	o := sc.o
+	return fmt.Sprintf("key %v late %s future %s tombstones %q batch %d poll %d fetch %d copy-on-write %v partition by %v checkpoint every %d local %v backup %v",
+		o.Key, o.Late, o.Future, o.Tombstones, o.BatchRows, o.PollRecords, sc.most, o.CopyOnWrite, o.PartitionBy, o.CheckpointEvery, sc.local, o.Backup)
+}
+
+// without leaves events out; offsets stay, so holes come in their place.
+func (sc scenario) without(from, to int) scenario {
+	out := sc
+	out.events = append(append([]*event{}, sc.events[:from]...), sc.events[to:]...)
+	out.steps = append([]step{}, sc.steps...)
+	for i := range out.steps {
+		n := out.steps[i].n
+		out.steps[i].n -= max(0, min(n, to)-from)
+	}
+	return out
+}
