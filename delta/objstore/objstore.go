@@ -16,6 +16,10 @@ var (
 	// ErrUnknownOutcome: a write got no answer; the object may or may not be
 	// there. Read it back before anything is concluded.
 	ErrUnknownOutcome = errors.New("outcome of the write is unknown")
+	// ErrTemporary: the storage could not be reached, or asked to be left alone
+	// for a while. The same call may succeed later. A write may wrap it together
+	// with ErrUnknownOutcome.
+	ErrTemporary = errors.New("storage does not answer for the time being")
 )
 
 // Object describes one stored object.

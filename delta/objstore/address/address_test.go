@@ -1,12 +1,16 @@
 package address_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
+	"github.com/gscd-io/gscd/delta/objstore"
 	"github.com/gscd-io/gscd/delta/objstore/address"
+	"github.com/gscd-io/gscd/delta/objstore/mem"
 )
 
 func TestOpen(t *testing.T) {
@@ -44,9 +48,51 @@ func TestRefused(t *testing.T) {
 		{"ftp://host/data", address.ErrAddress},
 		{"s3://bucket/orders", address.ErrUnavailable},
 		{"s3a://bucket/orders", address.ErrUnavailable},
+		{"s3://", address.ErrAddress},
+		{"s3:///orders", address.ErrAddress},
+		{"s3://bucket", address.ErrAddress},
+		{"s3://bucket//", address.ErrAddress},
+		{"s3://bucket/t?endpoint=http://host", address.ErrAddress},
+		{"s3://key:hush@bucket/t", address.ErrAddress},
+		{"gs://key:hush@bucket/t", address.ErrAddress},
 	} {
 		if s, err := address.Open(t.Context(), c.address); !errors.Is(err, c.want) {
 			t.Errorf("open %q = %v, %v; want %v", c.address, s, err, c.want)
+		} else if strings.Contains(err.Error(), "hush") {
+			t.Errorf("open %q prints the login: %v", c.address, err)
+		}
+	}
+}
+
+func TestOpenS3(t *testing.T) {
+	for text, want := range map[string]string{
+		"s3://lake/orders":       "lake orders",
+		"s3://lake/dim/orders/":  "lake dim/orders",
+		"S3A://lake/dim//orders": "lake dim//orders", // the store's to refuse
+		"s3://lake/a%20b@c d":    "lake a%20b@c d",
+	} {
+		var got string
+		store := mem.New()
+		s, err := address.Open(t.Context(), text, address.S3(func(_ context.Context, bucket, folder string) (objstore.Store, error) {
+			got = bucket + " " + folder
+			return store, nil
+		}))
+		if err != nil || s != store || got != want {
+			t.Errorf("open %q: opened %q, %v; want %q", text, got, err, want)
+		}
+	}
+}
+
+func TestShown(t *testing.T) {
+	for text, want := range map[string]string{
+		"/data/a@b":              "/data/a@b",
+		"s3://lake/a@b":          "s3://lake/a@b",
+		"s3://key:hush@lake/a@b": "s3://***@lake/a@b",
+		"s3://key:hush@lake":     "s3://***@lake",
+		"gs://a@b@lake/":         "gs://***@lake",
+	} {
+		if got := address.Shown(text); got != want {
+			t.Errorf("%q is shown as %q, want %q", text, got, want)
 		}
 	}
 }

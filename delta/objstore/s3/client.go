@@ -1,0 +1,125 @@
+package s3
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/smithy-go/logging"
+)
+
+// Client reaches one endpoint with one set of credentials. Its stores share
+// connections and the memory for uploads. It is safe for concurrent use.
+type Client struct {
+	api  *s3.Client
+	opts Options
+	// endpoint names the storage for messages.
+	endpoint string
+	// slots has a place for each body that may be sent at one time.
+	slots chan struct{}
+}
+
+// NewClient makes a client. It reads the AWS environment and files, and asks
+// the storage nothing. The error wraps ErrOptions where an option is at fault.
+func NewClient(ctx context.Context, o Options) (*Client, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, fmt.Errorf("open S3 storage: %w", err)
+	}
+	load := []func(*config.LoadOptions) error{
+		config.WithHTTPClient(awshttp.NewBuildableClient().WithTransportOptions(tune)),
+		// The SDK prints warnings to the standard error otherwise.
+		config.WithLogger(logging.Nop{}),
+	}
+	if o.Region != "" {
+		load = append(load, config.WithRegion(o.Region))
+	}
+	if o.AccessKeyID != "" {
+		load = append(load, config.WithCredentialsProvider(credentials.NewStaticCredentialsProvider(o.AccessKeyID, o.SecretAccessKey, o.SessionToken)))
+	}
+	cfg, err := config.LoadDefaultConfig(ctx, load...)
+	if err != nil {
+		return nil, fmt.Errorf("open S3 storage: read the AWS environment (AWS_PROFILE, AWS_CONFIG_FILE, AWS_CA_BUNDLE): %w", err)
+	}
+	// The SDK has put the authorities of AWS_CA_BUNDLE into a client of this type.
+	built, ok := cfg.HTTPClient.(*awshttp.BuildableClient)
+	if !ok {
+		return nil, fmt.Errorf("open S3 storage: the SDK made a %T", cfg.HTTPClient)
+	}
+	var transport http.RoundTripper = built.GetTransport()
+	if o.Transport != nil {
+		transport = o.Transport(transport)
+	}
+	provider := cfg.Credentials
+	c := &Client{opts: o, slots: make(chan struct{}, o.UploadMemory/o.PartSize)}
+	c.api = s3.NewFromConfig(cfg, func(s *s3.Options) {
+		if o.Endpoint != "" {
+			s.BaseEndpoint = &o.Endpoint
+		}
+		if s.BaseEndpoint != nil {
+			s.Region = cmp.Or(s.Region, defaultRegion)
+		}
+		s.UsePathStyle = o.PathStyle
+		s.Retryer = aws.NopRetryer{}
+		// A wrong clock of this machine is a fault to mend: gscd goes by it.
+		s.DisableClockSkewCorrection = true
+		s.DisableLogOutputChecksumValidationSkipped = true
+		s.HTTPClient = newWatched(transport, o.Timeout)
+		if provider != nil {
+			s.Credentials = aws.CredentialsProviderFunc(func(ctx context.Context) (aws.Credentials, error) {
+				found, err := provider.Retrieve(ctx)
+				if err != nil {
+					return found, &credentialsError{err}
+				}
+				return found, nil
+			})
+		}
+	})
+	used := c.api.Options()
+	if used.Region == "" {
+		return nil, fmt.Errorf("open S3 storage: %w: no region is known: set s3.region or AWS_REGION", ErrOptions)
+	}
+	c.endpoint = "Amazon S3 in " + used.Region
+	if used.BaseEndpoint != nil {
+		if err := checkEndpoint(*used.BaseEndpoint); err != nil { // it may be AWS_ENDPOINT_URL's
+			return nil, fmt.Errorf("open S3 storage: %w", err)
+		}
+		c.endpoint = *used.BaseEndpoint
+	}
+	return c, nil
+}
+
+// tune lets as many connections wait for use as a scan has readers, and writes
+// in larger pieces than the 4 KiB of the library.
+func tune(t *http.Transport) {
+	t.MaxIdleConnsPerHost = 64
+	t.WriteBufferSize = 64 << 10
+	t.ReadBufferSize = 64 << 10
+}
+
+// credentialsError: the request was not made, for nothing could sign it.
+type credentialsError struct{ err error }
+
+func (e *credentialsError) Error() string { return e.err.Error() }
+
+func (e *credentialsError) Unwrap() error { return e.err }
+
+// acquire waits for a place to send a body from. release gives it back.
+func (c *Client) acquire(ctx context.Context) (release func(), err error) {
+	select {
+	case c.slots <- struct{}{}:
+		return func() { <-c.slots }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// errStalled is the cause of a request that was given up because nothing moved.
+var errStalled = errors.New("no byte was sent or received in time")

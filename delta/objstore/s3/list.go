@@ -1,0 +1,82 @@
+package s3
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"net/url"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+
+	"github.com/gscd-io/gscd/delta/objstore"
+)
+
+// List implements objstore.Store. Each page of a thousand objects is a request;
+// none is made before it is needed. What has no key of ours (a folder that a
+// console made: "a/") is left out, and so is the probe.
+func (s *Store) List(ctx context.Context, prefix, startAfter string) iter.Seq2[objstore.Object, error] {
+	return func(yield func(objstore.Object, error) bool) {
+		if err := objstore.CheckPrefix(prefix); err != nil {
+			yield(objstore.Object{}, fmt.Errorf("list: %w", err))
+			return
+		}
+		r := request{"list", prefix, "s3:ListBucket"}
+		in := &s3.ListObjectsV2Input{
+			Bucket: &s.bucket, Prefix: s.object(prefix),
+			// XML has no way to write some of the characters that a name may have.
+			EncodingType: types.EncodingTypeUrl,
+		}
+		if startAfter != "" {
+			in.StartAfter = s.object(startAfter)
+		}
+		last := s.prefix + startAfter
+		for {
+			var page *s3.ListObjectsV2Output
+			err := s.call(ctx, r, func(ctx context.Context) (err error) {
+				page, err = s.client.api.ListObjectsV2(ctx, in)
+				return err
+			})
+			if err != nil {
+				yield(objstore.Object{}, err)
+				return
+			}
+			for _, o := range page.Contents {
+				name, err := nameIn(page, aws.ToString(o.Key))
+				if err != nil {
+					yield(objstore.Object{}, fmt.Errorf("list %s in %s: %w", prefix, s, err))
+					return
+				}
+				if name <= last && last != s.prefix {
+					yield(objstore.Object{}, fmt.Errorf("list %s in %s: %s lists %q behind %q: use a storage that lists in the order of bytes and keeps start-after", prefix, s, s.client.endpoint, name, last))
+					return
+				}
+				last = name
+				key := name[min(len(s.prefix), len(name)):]
+				if objstore.CheckKey(key) != nil || key == probeKey {
+					continue
+				}
+				if !yield(objstore.Object{Key: key, Size: aws.ToInt64(o.Size), Modified: aws.ToTime(o.LastModified)}, nil) {
+					return
+				}
+			}
+			if !aws.ToBool(page.IsTruncated) {
+				return
+			}
+			in.ContinuationToken = page.NextContinuationToken
+			if aws.ToString(in.ContinuationToken) == "" {
+				yield(objstore.Object{}, fmt.Errorf("list %s in %s: %s says that there is more, and not how to get it", prefix, s, s.client.endpoint))
+				return
+			}
+		}
+	}
+}
+
+// nameIn is a name of a page as it is in the bucket.
+func nameIn(page *s3.ListObjectsV2Output, name string) (string, error) {
+	if page.EncodingType != types.EncodingTypeUrl {
+		return name, nil // not every storage encodes
+	}
+	return url.QueryUnescape(name)
+}
