@@ -22,19 +22,38 @@ import (
 
 // broker is a real Kafka of one node, broker and controller in one process.
 type broker struct {
-	t       testing.TB
-	dir     string
-	address string // of clients, the same after a restart
-	process *process
+	t   testing.TB
+	dir string
+	// address is that of clients, the same after a restart; secure wants TLS and
+	// a password, mutual a client's certificate.
+	address, secure, mutual string
+	process                 *process
 }
+
+// The user that the secure listener knows, by each mechanism. The program must
+// print the password nowhere.
+const (
+	brokerUser     = "gscd"
+	brokerPassword = "s3cr3t-do-not-tell"
+)
 
 const brokerProperties = `process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@%[3]s
 controller.listener.names=CONTROLLER
-listeners=PLAINTEXT://%[2]s,CONTROLLER://%[3]s
-advertised.listeners=PLAINTEXT://%[2]s
-listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
+listeners=PLAINTEXT://%[2]s,CONTROLLER://%[3]s,SECURE://%[4]s,MUTUAL://%[5]s
+advertised.listeners=PLAINTEXT://%[2]s,SECURE://%[4]s,MUTUAL://%[5]s
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SECURE:SASL_SSL,MUTUAL:SSL
+inter.broker.listener.name=PLAINTEXT
+ssl.keystore.type=PEM
+ssl.keystore.location=%[1]s/broker.chain.pem
+ssl.truststore.type=PEM
+ssl.truststore.location=%[1]s/ca.pem
+listener.name.mutual.ssl.client.auth=required
+sasl.enabled.mechanisms=SCRAM-SHA-256,SCRAM-SHA-512,PLAIN
+listener.name.secure.scram-sha-256.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
+listener.name.secure.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
+listener.name.secure.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required user_%[6]s="%[7]s";
 log.dirs=%[1]s/data
 offsets.topic.replication.factor=1
 offsets.topic.num.partitions=1
@@ -54,14 +73,18 @@ log.initial.task.delay.ms=500
 // startBroker formats and starts a broker on free ports in a folder of the test's.
 func startBroker(t testing.TB) *broker {
 	t.Helper()
-	b := &broker{t: t, dir: t.TempDir(), address: freePort(t)}
-	properties := fmt.Sprintf(brokerProperties, b.dir, b.address, freePort(t))
+	b := &broker{t: t, dir: t.TempDir(), address: freePort(t), secure: freePort(t), mutual: freePort(t)}
+	writeCertificates(t, b.dir)
+	properties := fmt.Sprintf(brokerProperties, b.dir, b.address, freePort(t), b.secure, b.mutual, brokerUser, brokerPassword)
 	if err := os.WriteFile(b.file("server.properties"), []byte(properties), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var id [16]byte
 	rand.Read(id[:])
 	args := b.java("kafka.tools.StorageTool", "format", "-t", base64.RawURLEncoding.EncodeToString(id[:]), "-c", b.file("server.properties"))
+	for _, mechanism := range []string{"SCRAM-SHA-256", "SCRAM-SHA-512"} {
+		args = append(args, "--add-scram", fmt.Sprintf("%s=[name=%s,password=%s]", mechanism, brokerUser, brokerPassword))
+	}
 	if out, err := exec.Command("java", args...).CombinedOutput(); err != nil {
 		t.Fatalf("format the broker's storage: %v\n%s", err, out)
 	}

@@ -32,8 +32,10 @@ func TestKafka(t *testing.T) {
 		{"recreated topic", testRecreatedTopic},
 		{"killed between commits", testKilledLane},
 		{"added partitions", testAddedPartitions},
-		{"broker restarts", testBrokerRestarts},
 		{"program killed", testProgramKilled},
+		{"connections", testConnections},
+		{"secure program", testSecureProgram},
+		{"broker restarts", testBrokerRestarts},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(t, b) })
 	}

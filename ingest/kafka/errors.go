@@ -113,7 +113,10 @@ func Classify(err error) (retryable bool, reason string) {
 		return true, "the broker's name is not known"
 	case errors.Is(err, context.DeadlineExceeded):
 		return true, "no answer in time"
-	case errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed), kgo.IsRetryableBrokerErr(err):
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		// Kafka's answer to a client that does not speak TLS is a TLS alert.
+		return true, "the connection broke off within an answer: is TLS wanted?"
+	case errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed), kgo.IsRetryableBrokerErr(err):
 		return true, "the network"
 	}
 	// What we have not met may be a broker in between two states, or bytes

@@ -1,0 +1,154 @@
+//go:build integration
+
+package integration
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gscd-io/gscd/ingest/kafka"
+)
+
+// writeCertificates writes an authority (ca.pem), and for broker and client a
+// certificate (NAME.pem), its key (NAME.key) and all three together (NAME.chain.pem).
+func writeCertificates(t testing.TB, dir string) {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	write := func(name string, blocks ...*pem.Block) {
+		t.Helper()
+		var text []byte
+		for _, b := range blocks {
+			text = append(text, pem.EncodeToMemory(b)...)
+		}
+		must(os.WriteFile(filepath.Join(dir, name), text, 0o600))
+	}
+	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(err)
+	end := time.Now().Add(24 * time.Hour)
+	ca := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"}, NotAfter: end,
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	der, err := x509.CreateCertificate(rand.Reader, ca, ca, caKey.Public(), caKey)
+	must(err)
+	authority := &pem.Block{Type: "CERTIFICATE", Bytes: der}
+	write("ca.pem", authority)
+	for i, name := range []string{"broker", "client"} {
+		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		must(err)
+		c := &x509.Certificate{SerialNumber: big.NewInt(int64(i + 2)), Subject: pkix.Name{CommonName: name}, NotAfter: end,
+			IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
+		der, err := x509.CreateCertificate(rand.Reader, c, ca, key.Public(), caKey)
+		must(err)
+		certificate := &pem.Block{Type: "CERTIFICATE", Bytes: der}
+		der, err = x509.MarshalPKCS8PrivateKey(key)
+		must(err)
+		private := &pem.Block{Type: "PRIVATE KEY", Bytes: der}
+		write(name+".pem", certificate)
+		write(name+".key", private)
+		write(name+".chain.pem", private, certificate, authority)
+	}
+}
+
+// Who may read, and what who may not is told: by a broker that says why.
+func testConnections(t *testing.T, b *broker) {
+	s := newShop(t, b, 1)
+	s.send(s.change(day(0).Add(time.Hour), 30, true))
+	trusting := &kafka.TLS{CAFile: b.file("ca.pem")}
+	known := &kafka.TLS{CAFile: b.file("ca.pem"), CertFile: b.file("client.pem"), KeyFile: b.file("client.key")}
+	user := func(mechanism, password string) *kafka.SASL {
+		return &kafka.SASL{Mechanism: mechanism, Username: brokerUser, Password: password}
+	}
+	for _, c := range []struct {
+		name, address string
+		tls           *kafka.TLS
+		sasl          *kafka.SASL
+		fault         string // what the error says, "" for none
+		retry         bool
+	}{
+		{"plain", b.secure, trusting, user("plain", brokerPassword), "", false},
+		{"SCRAM 256", b.secure, trusting, user("scram-sha-256", brokerPassword), "", false},
+		{"SCRAM 512", b.secure, trusting, user("scram-sha-512", brokerPassword), "", false},
+		{"client certificate", b.mutual, known, nil, "", false},
+		{"wrong password", b.secure, trusting, user("plain", "wrong"), "SASL_AUTHENTICATION_FAILED", false},
+		{"wrong password, SCRAM", b.secure, trusting, user("scram-sha-512", "wrong"), "SASL_AUTHENTICATION_FAILED", false},
+		{"unknown authority", b.secure, &kafka.TLS{}, user("plain", brokerPassword), "certificate signed by unknown authority", false},
+		{"no client certificate", b.mutual, trusting, nil, "certificate", false},
+		{"TLS to a plain port", b.address, trusting, nil, "TLS", true},
+		{"no TLS to a TLS port", b.mutual, nil, nil, "TLS", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			o := s.options()
+			o.Brokers, o.TLS, o.SASL, o.RequestTimeout = []string{c.address}, c.tls, c.sasl, 2*time.Second
+			r, err := kafka.New(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			states, _, err := r.Partitions(ctx)
+			retry, reason := kafka.Classify(err)
+			switch {
+			case c.fault == "":
+				if err != nil || len(states) != 1 || states[0].End != 30 {
+					t.Errorf("partitions %+v: %v", states, err)
+				}
+			case err == nil:
+				t.Errorf("no error, want %q", c.fault)
+			case !strings.Contains(err.Error()+reason, c.fault) || retry != c.retry || strings.Contains(err.Error(), brokerPassword):
+				t.Errorf("%v (retry %v: %s), want %q and retry %v", err, retry, reason, c.fault, c.retry)
+			}
+		})
+	}
+}
+
+// The program reads its credentials from the configuration, and tells nobody.
+func testSecureProgram(t *testing.T, b *broker) {
+	s := newShop(t, b, 2)
+	s.send(s.change(day(0).Add(time.Hour), 100, true))
+	r := s.rig()
+	r.clock = day(1).Add(time.Hour)
+	configure := func(password string) string {
+		path := filepath.Join(t.TempDir(), "gscd.yaml")
+		text := fmt.Sprintf(`
+kafka:
+  brokers: [%q]
+  tls: {ca_file: %q}
+  sasl: {mechanism: scram-sha-512, username: %s, password: %q}
+calendar: {timezone: Asia/Shanghai}
+tables:
+  - {name: orders, location: %q, topics: [%s]}
+`, b.secure, b.file("ca.pem"), brokerUser, password, r.store.Store.String(), s.topic)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	args := []string{"ingest", "--until-end", "--now", r.clock.Format(time.RFC3339), "--log-level", "debug", "-c"}
+	out, err := exec.Command(binary(t), append(slices.Clone(args), configure("wrong"))...).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "SASL_AUTHENTICATION_FAILED") || r.exists() {
+		t.Errorf("with a wrong password: %v\n%s", err, out)
+	}
+	out, err = exec.Command(binary(t), append(args, configure(brokerPassword))...).CombinedOutput()
+	if err != nil || strings.Contains(string(out), brokerPassword) {
+		t.Errorf("with the right password: %v\n%s", err, out)
+	}
+	s.check(r, "2022-07-15")
+}
