@@ -213,6 +213,7 @@ func (r *reader) validateTable(t *Table, p string) {
 // badLocation says why a text is no location.
 func badLocation(location string) string {
 	scheme, rest, isURL := strings.Cut(location, "://")
+	bucket, folder, _ := strings.Cut(rest, "/")
 	switch {
 	case !isURL:
 		return ""
@@ -222,10 +223,14 @@ func badLocation(location string) string {
 		return ""
 	case scheme != "s3" && scheme != "s3a":
 		return fmt.Sprintf("the scheme %q is unknown: write a path, file:///PATH or s3://BUCKET/PATH", scheme)
-	case rest == "" || strings.HasPrefix(rest, "/"):
+	case bucket == "":
 		return "names no bucket: write s3://BUCKET/PATH"
-	case strings.Contains(rest, "@"):
+	case strings.Contains(bucket, "@"):
 		return "has a login in it, which would be printed: use s3.access_key_id and .secret_access_key"
+	case strings.Trim(folder, "/") == "":
+		return "names a whole bucket: write s3://BUCKET/PATH"
+	case strings.ContainsAny(rest, "?#"):
+		return "has a query or fragment: settings of the storage belong into the section s3"
 	}
 	return ""
 }

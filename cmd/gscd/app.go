@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gscd-io/gscd/config"
+	"github.com/gscd-io/gscd/delta/objstore/s3"
 	"github.com/gscd-io/gscd/ingest/decode"
 	"github.com/gscd-io/gscd/snapshotter"
 )
@@ -30,6 +31,8 @@ type app struct {
 
 	loaded     *config.Config
 	loadedFrom string
+	// s3 is made when the first bucket is opened.
+	s3 *s3.Client
 }
 
 // globalFlags are the flags of every command.

@@ -41,7 +41,7 @@ func (a *app) recordedJob(ctx context.Context, t *config.Table, o ingest.Options
 	if err != nil {
 		return nil, errors.Join(usagef("table %s: %w", t.Name, err), r.Close())
 	}
-	return &job{name: t.Name, check: checkLocation(t), run: lane.Run, ends: true, close: func() { r.Close() }}, nil
+	return &job{name: t.Name, check: a.checkLocation(t), run: lane.Run, ends: true, close: func() { r.Close() }}, nil
 }
 
 // kafkaJob makes the job of a table that reads from brokers.
@@ -55,7 +55,7 @@ func (a *app) kafkaJob(cfg *config.Config, t *config.Table, o ingest.Options) (*
 		return nil, errors.Join(usagef("table %s: %w", t.Name, err), c.Close())
 	}
 	check := func(ctx context.Context) error {
-		if err := checkLocation(t)(ctx); err != nil {
+		if err := a.checkLocation(t)(ctx); err != nil {
 			return err
 		}
 		return askBrokers(ctx, cfg, c)

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"net/http/httptest"
 	"os"
 	"testing"
 
+	"github.com/johannesboyne/gofakes3"
+	"github.com/johannesboyne/gofakes3/backend/s3mem"
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
@@ -17,7 +20,8 @@ func TestScripts(t *testing.T) {
 		Dir:           "testdata/script",
 		UpdateScripts: os.Getenv("GSCD_TEST_UPDATE") != "",
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits,
+			"exits":  exits,
+			"bucket": newBucket,
 		},
 	})
 }
@@ -33,5 +37,21 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if code != args[0] {
 		ts.Fatalf("gscd %v: exit %s, want %s", args[1:], code, args[0])
+	}
+}
+
+// newBucket NAME starts an S3 storage with a bucket, and sets S3 to its URL.
+func newBucket(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: bucket NAME")
+	}
+	backend := s3mem.New()
+	ts.Check(backend.CreateBucket(args[0]))
+	server := httptest.NewServer(gofakes3.New(backend, gofakes3.WithLogger(gofakes3.DiscardLog())).Server())
+	ts.Defer(server.Close)
+	ts.Setenv("S3", server.URL)
+	// What the machine has set must not come in between.
+	for _, name := range []string{"AWS_PROFILE", "AWS_REGION", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"} {
+		ts.Setenv(name, "")
 	}
 }

@@ -18,7 +18,7 @@ import (
 var temporary = []error{
 	syscall.ENOSPC, syscall.EDQUOT, syscall.EIO, syscall.ESTALE, syscall.ETIMEDOUT, syscall.EAGAIN,
 	syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ECONNRESET, syscall.ECONNREFUSED,
-	context.DeadlineExceeded, io.ErrUnexpectedEOF, objstore.ErrUnknownOutcome,
+	context.DeadlineExceeded, io.ErrUnexpectedEOF, objstore.ErrUnknownOutcome, objstore.ErrTemporary,
 }
 
 // retryable is the one place that decides whether a table that stopped is

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gscd-io/gscd/config"
+	"github.com/gscd-io/gscd/delta/objstore/address"
 )
 
 // tableRef is a table that a command works on.
@@ -36,6 +37,9 @@ func (a *app) resolveTable(table string) (tableRef, error) {
 	case table == "":
 		return tableRef{}, usagef("%d tables are configured: give --table with one of %s", len(cfg.Tables), tableNames(cfg))
 	case isAddress(table):
+		if address.Shown(table) != table {
+			return tableRef{}, usagef("--table %s has a login in it, which would be printed: use s3.access_key_id and s3.secret_access_key", address.Shown(table))
+		}
 		for i := range cfg.Tables {
 			if sameAddress(cfg.Tables[i].Location, table) {
 				return configured(&cfg.Tables[i]), nil

@@ -11,10 +11,13 @@ import (
 	"syscall"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/gscd-io/gscd/config"
 	"github.com/gscd-io/gscd/delta/objstore"
 	"github.com/gscd-io/gscd/delta/objstore/address"
 	"github.com/gscd-io/gscd/delta/objstore/local"
+	"github.com/gscd-io/gscd/delta/objstore/s3"
 	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/ingest"
 	"github.com/gscd-io/gscd/ingest/decode"
@@ -24,11 +27,34 @@ import (
 
 // openStore opens the storage of an address. Nothing is read or created.
 func (a *app) openStore(ctx context.Context, location string) (objstore.Store, error) {
-	store, err := address.Open(ctx, location)
+	store, err := address.Open(ctx, location, address.S3(a.openBucket))
 	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", location, err)
+		return nil, fmt.Errorf("open %s: %w", address.Shown(location), err)
 	}
 	return store, nil
+}
+
+// openBucket opens a folder of a bucket. One client serves all tables: they
+// share its connections, its credentials and its memory for uploads.
+func (a *app) openBucket(ctx context.Context, bucket, folder string) (objstore.Store, error) {
+	cfg, err := a.config()
+	if err != nil {
+		return nil, err
+	}
+	if a.s3 == nil {
+		a.s3, err = s3.NewClient(ctx, s3.Options{
+			Endpoint: cfg.S3.Endpoint, Region: cfg.S3.Region, PathStyle: cfg.S3.PathStyle,
+			AccessKeyID: cfg.S3.AccessKeyID, SecretAccessKey: string(cfg.S3.SecretAccessKey), SessionToken: string(cfg.S3.SessionToken),
+			Retried: func(r s3.Retry) {
+				a.log.Warn("the storage is asked again", zap.String("at", r.Store), zap.String("op", r.Op), zap.String("key", r.Key),
+					zap.Int("attempt", r.Attempt), zap.Duration("in", r.Wait), zap.Error(r.Err))
+			},
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return a.s3.Store(bucket, folder)
 }
 
 // deadLetterAddress is where the dead-letter table of a table lies: beside it.
@@ -101,13 +127,19 @@ func (a *app) ingestOptions(ctx context.Context, cfg *config.Config, t *config.T
 	return o, nil
 }
 
-// checkLocation finds a folder that can't be written to before anything is read.
-// Storage other than a file system is found out by the first commit.
-func checkLocation(t *config.Table) func(context.Context) error {
+// checkLocation finds a folder that can't be written to before anything is read,
+// and a storage on which commits would not be safe.
+func (a *app) checkLocation(t *config.Table) func(context.Context) error {
 	return func(ctx context.Context) error {
-		store, err := address.Open(ctx, t.Location)
-		if _, isLocal := store.(*local.Store); err != nil || !isLocal {
+		store, err := a.openStore(ctx, t.Location)
+		if err != nil {
 			return err
+		}
+		if bucket, ok := store.(*s3.Store); ok {
+			return bucket.Probe(ctx)
+		}
+		if _, isLocal := store.(*local.Store); !isLocal {
+			return nil
 		}
 		folder := store.String()
 		for {

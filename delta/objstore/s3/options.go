@@ -63,9 +63,9 @@ type Options struct {
 
 // Retry describes a request that failed and will be made again.
 type Retry struct {
-	// Op and Key are what was asked for, Attempt the number of the attempt that
-	// failed, from 1.
-	Op, Key string
+	// Store is the store's name, Op and Key what was asked for.
+	Store, Op, Key string
+	// Attempt is the number of the attempt that failed, from 1.
 	Attempt int
 	// Wait is how long the next attempt waits.
 	Wait time.Duration

@@ -180,7 +180,7 @@ func (s *Store) again(ctx context.Context, r request, n int, d decision, err err
 		return false
 	}
 	if s.client.opts.Retried != nil {
-		s.client.opts.Retried(Retry{Op: r.op, Key: r.key, Attempt: n, Wait: d.wait, Err: s.fault(r, err)})
+		s.client.opts.Retried(Retry{Store: s.String(), Op: r.op, Key: r.key, Attempt: n, Wait: d.wait, Err: s.fault(r, err)})
 	}
 	t := time.NewTimer(d.wait)
 	defer t.Stop()
