@@ -48,6 +48,19 @@ type entry struct {
 
 func newBatch() *batch { return &batch{index: map[string]int32{}} }
 
+// maxReused bounds the entries whose memory a batch hands on to the next.
+const maxReused = 1 << 18
+
+// next gives an empty batch in the memory of one that is written.
+func (b *batch) next() *batch {
+	if len(b.entries) == 0 || len(b.entries) > maxReused {
+		return newBatch()
+	}
+	clear(b.entries)
+	clear(b.index)
+	return &batch{entries: b.entries[:0], index: b.index}
+}
+
 // stand gives the entry of a key, looking the table up where the batch does
 // not have it. The pointer is good until the next call.
 func (l *Lane) stand(key string) *entry {

@@ -80,7 +80,7 @@ func (l *Lane) flush() error {
 	}
 	l.addLate(b.late)
 	l.committedColumns = len(l.columns.list)
-	l.batch, l.arena = newBatch(), &change.Arena{}
+	l.batch, l.arena = l.batch.next(), &change.Arena{}
 	clear(l.segmentFacts)
 	l.publish()
 	if err := l.joinSmall(joinAt); err != nil {

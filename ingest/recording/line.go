@@ -84,14 +84,33 @@ type line struct {
 	text      [members][]byte
 	// spent tells that payload or raw_value is decoded already.
 	spent bool
+	// valueEnds tells that the line ends with its value, an object.
+	valueEnds bool
 }
 
 func (l *line) has(m member) bool { return l.text[m] != nil }
 
+// lastObject gives where an object that begins at i ends if it is the last
+// thing in the line's own object, 0 where it can't be.
+func lastObject(b []byte, i int) int {
+	trimmed := bytes.TrimRight(b, " \t\r\n")
+	if i >= len(b) || b[i] != '{' || !bytes.HasSuffix(trimmed, []byte("}")) {
+		return 0
+	}
+	inner := bytes.TrimRight(trimmed[:len(trimmed)-1], " \t\r\n")
+	if len(inner) <= i+1 || inner[len(inner)-1] != '}' {
+		return 0
+	}
+	return len(inner)
+}
+
 // parse checks the line and takes its coordinates; after it, record can't fail
 // but by bad base64 or bad headers, which check finds too. With spend it
 // decodes the large texts in place on the way, else it does not write to b.
-func (l *line) parse(b []byte, spend bool) error {
+// With valueEnds, known from an earlier parse of the line, the value is what
+// stands in front of the last brace: it was checked then, and who decodes it
+// checks it again.
+func (l *line) parse(b []byte, spend, valueEnds bool) error {
 	*l = line{partition: -1, offset: -1, ts: -1}
 	i := skipSpace(b, 0)
 	if i >= len(b) || b[i] != '{' {
@@ -127,11 +146,15 @@ func (l *line) parse(b []byte, spend bool) error {
 				return err
 			}
 			l.spent = true
+		} else if last := lastObject(b, i); valueEnds && m == mValue && last > 0 {
+			end = last
+			l.text[m] = b[i:end:end]
 		} else if end, err = skipValue(b, i, 1); err != nil {
 			return err
 		} else if m < members {
 			l.text[m] = b[i:end:end]
 		}
+		l.valueEnds = m == mValue && b[i] == '{'
 		if i = skipSpace(b, end); i >= len(b) {
 			return syntaxError(i, "cut off")
 		}

@@ -17,14 +17,14 @@ import (
 // decode a copy.
 func parseRecord(b []byte) (*change.Record, error) {
 	var l line
-	if err := l.parse(b, false); err != nil {
+	if err := l.parse(b, false, false); err != nil {
 		return nil, err
 	}
 	if err := l.check(); err != nil {
 		return nil, err
 	}
 	own := bytes.Clone(b)
-	if err := l.parse(own, true); err != nil {
+	if err := l.parse(own, true, l.valueEnds); err != nil {
 		return nil, fmt.Errorf("second parse: %w", err)
 	}
 	r := &change.Record{Topic: string(l.topic), Partition: l.partition}

@@ -21,6 +21,8 @@ type file struct {
 	name string // as given, for messages
 	f    *os.File
 	temp string // path of a temporary file still to be removed, empty for none
+	// otherEnds tells that some line ends with something else than its value.
+	otherEnds bool
 }
 
 func (f *file) close() error {
@@ -133,12 +135,13 @@ func (x *indexer) read(n int) error {
 
 func (x *indexer) line(n int, number, pos int64, b []byte) error {
 	var l line
-	if err := l.parse(b, false); err != nil {
+	if err := l.parse(b, false, false); err != nil {
 		return err
 	}
 	if err := l.check(); err != nil {
 		return err
 	}
+	x.files[n].otherEnds = x.files[n].otherEnds || !l.valueEnds
 	if l.topic == nil {
 		if len(x.topic) == 0 {
 			return errors.New(`the line has no "topic": name the topic that the recording is of`)

@@ -62,7 +62,7 @@ func (r *Recording) block(p *partition) (change.Block, error) {
 		buf = buf[ref.length:]
 		err := r.pages.read(r.files[ref.file], ref, b)
 		if err == nil {
-			err = parsed.parse(b, true)
+			err = parsed.parse(b, true, !r.files[ref.file].otherEnds)
 		}
 		if err == nil && (parsed.offset != ref.offset || parsed.partition != p.id.Partition) {
 			err = fmt.Errorf("another record stands there")
