@@ -1,0 +1,183 @@
+package progress
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/gscd-io/gscd/drift"
+	"github.com/gscd-io/gscd/ingest/change"
+	"github.com/gscd-io/gscd/snapshotter"
+)
+
+// full has something in every member.
+func full() *Progress {
+	meta := snapshotter.Meta{Partition: 1, Offset: 9, Line: 1, Position: change.Position{File: 1 << 60, Pos: 1<<53 + 1, Row: 3}, HasPosition: true, Rank: snapshotter.RankRead, Time: 1657958400000001}
+	server := change.Server{Name: "shop", ID: 7}
+	counts := Counts{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14}
+	p := &Progress{
+		Kind: SealKind, Label: "2022-07-17", TopicIDs: map[string]string{"t": "id"}, ColumnsAtOpen: []string{"id", "v"},
+		Held: []drift.File{
+			{Key: "h1", Group: 3, Label: 19190, Count: 5, Applied: 2, Bytes: 99},
+			{Key: "h2", Group: 4, Load: &drift.LoadID{Server: server, Position: meta.Position}, Count: 1, Bytes: 7},
+		},
+		Markers: []MarkerFile{{"m", 19189, 2, 3}}, Group: 4, Rows: 12, Counts: counts,
+		Totals:      Totals{Taken: 36, Applied: 1, Superseded: 2, Duplicates: 3, Tombstones: 4, Filtered: 5, DeadLetters: 6, Held: 15, Holes: 9, Rewound: 1},
+		DeadLetters: map[string]int64{"2022-07-16": 2}, RolledBack: []RolledBack{{19190, 5, "2022-07-18T00:00:00Z", 19189, true}},
+		Deleted: []Deleted{{19180, 2, "2022-07-18T00:00:00Z"}}, Incomplete: &Incomplete{19189, "why"}, OwnerEpoch: 3, LastSeal: 0,
+		Late: []LateChange{{"t", 1, 5, `{"id":1}`, 19189, "folded"}},
+		Seals: []Evidence{{
+			Label: 19189, Name: "2022-07-16", SealedAt: "a", Clock: "b", Lines: []snapshotter.Line{{Server: server, Generation: 1}}, Counts: counts, Rows: 2,
+			Partitions: []PartitionEvidence{{Topic: "t", Partition: 1, Offset: 9, Watermark: meta.Time, Rule: snapshotter.ByClock, EventTimeIsCommit: true, NoPositions: true}},
+			Attributes: []string{"empty"}, Reason: "r", Digest: "d", Late: []LateChange{{Topic: "t"}}, Forced: true,
+		}},
+	}
+	p.State = snapshotter.State{
+		First: 19188, Open: 19190, Wait: 600e6, Lines: []snapshotter.Line{{Server: server}, {Server: server, Generation: 1}},
+		Loads:  []*snapshotter.Load{{Server: server, Position: meta.Position, Label: 19189, On: []int32{1}, Written: true, FirstRead: &meta, LastRead: &meta, Oldest: 5, Ended: true}},
+		Floors: []snapshotter.Meta{meta},
+	}
+	part := p.State.AddPartition(change.PartitionID{Topic: "t", Partition: 1}, 4)
+	part.Next, part.Watermark, part.LastLabel, part.HasLastLabel = 9, meta.Time, 19189, true
+	part.CommitTimes, part.NoPositions, part.LastGTID = true, true, "u:1"
+	part.GTIDs.Add("u:1")
+	part.Lines = []*snapshotter.PartitionLine{{Server: server, Generation: 1, Number: 1, High: meta.Position, HasHigh: true, AtHigh: []uint64{1<<53 - 1}, File: 1 << 60}}
+	p.State.AddPartition(change.PartitionID{Topic: "t", Partition: 2}, 0) // nothing taken
+	return p
+}
+
+// commitInfo puts a progress where a commit has it.
+func commitInfo(t testing.TB, p *Progress) json.RawMessage {
+	t.Helper()
+	raw, err := p.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := json.Marshal(map[string]any{"timestamp": 1, "operation": "SEAL", Key: raw})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info
+}
+
+func TestRoundTrip(t *testing.T) {
+	for name, p := range map[string]*Progress{"full": full(), "empty": {}} {
+		got, err := Decode(commitInfo(t, p))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(got, p) {
+			t.Errorf("%s: came back as\n%+v, want\n%+v", name, got, p)
+		}
+		if got.FormatVersion != FormatVersion {
+			t.Errorf("%s: format version %d", name, got.FormatVersion)
+		}
+	}
+	// Every member is in full(): a member that is forgotten there is not tested.
+	p := reflect.ValueOf(*full())
+	for i := range p.NumField() {
+		if name := p.Type().Field(i).Name; p.Field(i).IsZero() && name != "FormatVersion" && name != "LastSeal" {
+			t.Errorf("full() lacks %s", name)
+		}
+	}
+}
+
+func TestDecodeRefuses(t *testing.T) {
+	for _, c := range []struct {
+		info string
+		is   error
+		says string
+	}{
+		{`{"gscd":{"format_version":2,"kind":"batch"}}`, ErrFormat, "version 2"},
+		{`{"gscd":{"kind":"batch"}}`, ErrFormat, "version 0"},
+		{`{"gscd":{"format_version":1,"state":{"first":5,"open":4}}}`, nil, "before the first"},
+		{`{"gscd":{"format_version":1,"state":{"partitions":[{"topic":"t","partition":1,"start":5,"next":4}]}}}`, nil, "t/1"},
+		{`{"gscd":{"format_version":1,"state":{"partitions":[null]}}}`, nil, "partition"},
+		{`{"gscd":{"format_version":1,"state":{"partitions":[{"lines":[{"number":3}]}]}}}`, nil, "line"},
+		{`{"gscd":{"format_version":1,"state":{"partitions":[{"lines":[null]}]}}}`, nil, "line"},
+		{`{"gscd":{"format_version":1,"state":{"loads":[null]}}}`, nil, "load"},
+		{`{"gscd":[1]}`, nil, "read progress"},
+		{`{"gscd":"x"}`, nil, "read progress"},
+		{`[]`, nil, "commitInfo"},
+		{`{`, nil, "commitInfo"},
+		{``, nil, "commitInfo"},
+	} {
+		p, err := Decode(json.RawMessage(c.info))
+		if err == nil || p != nil || c.is != nil && !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v, %v", c.info, p, err)
+		}
+	}
+	for _, info := range []string{`{}`, `{"gscd":null}`, `{"operation":"OPTIMIZE"}`} {
+		if p, err := Decode(json.RawMessage(info)); p != nil || err != nil {
+			t.Errorf("%s: %v, %v", info, p, err)
+		}
+	}
+}
+
+func TestMissing(t *testing.T) {
+	totals := full().Totals
+	if totals.Missing() != 0 {
+		t.Errorf("%d of %+v have no fate", totals.Missing(), totals)
+	}
+	// Each member counts.
+	v := reflect.ValueOf(&totals).Elem()
+	for i := range v.NumField() {
+		name := v.Type().Field(i).Name
+		v.Field(i).SetInt(v.Field(i).Int() + 1)
+		want := map[string]int64{"Taken": 1, "Holes": 0, "Rewound": 0}
+		n, ok := want[name]
+		if !ok {
+			n = -1
+		}
+		if totals.Missing() != n {
+			t.Errorf("one more %s: %d have no fate, want %d", name, totals.Missing(), n)
+		}
+		v.Field(i).SetInt(v.Field(i).Int() - 1)
+	}
+	if n := full().Counts.Applied(); n != 1+2+3+4 {
+		t.Errorf("%d were applied", n)
+	}
+}
+
+func TestClone(t *testing.T) {
+	p := full()
+	p.FormatVersion = FormatVersion
+	c := p.Clone()
+	if !reflect.DeepEqual(p, c) {
+		t.Fatalf("%+v is a clone of %+v", c, p)
+	}
+	c.State.Partitions[0].Next++
+	c.State.Loads[0].FirstRead.Offset++
+	c.Held[1].Load.Position.Pos++
+	c.DeadLetters["x"] = 1
+	c.Seals[0].Counts.Inserts++
+	again := full()
+	if again.FormatVersion = FormatVersion; !reflect.DeepEqual(p, again) {
+		t.Fatal("a change of the clone changed its origin")
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte(commitInfo(f, full())))
+	f.Add([]byte(commitInfo(f, &Progress{})))
+	f.Add([]byte(`{"gscd":{"format_version":1,"state":{"partitions":[{"gtids":{"u":[[1,2],[4,5]]}}]}}}`))
+	f.Add([]byte(`{"gscd":null}`))
+	f.Fuzz(func(t *testing.T, info []byte) {
+		p, err := Decode(info)
+		if err != nil || p == nil {
+			return
+		}
+		again, err := Decode(commitInfo(t, p))
+		if err != nil || fmt.Sprintf("%+v", again.State.First) != fmt.Sprintf("%+v", p.State.First) {
+			t.Fatalf("%s came back as %+v, %v", info, again, err)
+		}
+		x, _ := p.Encode()
+		y, _ := again.Encode()
+		if string(x) != string(y) {
+			t.Fatalf("%s came back as %s", x, y)
+		}
+	})
+}
