@@ -51,6 +51,7 @@ func SealByHand(ctx context.Context, o Options, h ByHand) (version int64, sealed
 		return 0, nil, err
 	}
 	l.ctx = ctx
+	l.owner = "" // the table stays its ingester's
 	l.queue = newQueue(l.source, &l.o)
 	defer l.queue.close()
 	for range conflictTries {

@@ -271,6 +271,7 @@ func (l *Lane) fillBases(s *schema.Schema) error {
 
 // commit makes the transaction a version, with the lane's progress.
 func (l *Lane) commit(tx *delta.Transaction, operation string) error {
+	l.takeOwnership()
 	raw, err := l.p.Encode()
 	if err != nil {
 		return fmt.Errorf("table %s: encode progress: %w", l.o.Name, err)
@@ -288,6 +289,7 @@ func (l *Lane) commit(tx *delta.Transaction, operation string) error {
 		return fmt.Errorf("%w: version %d was written by someone else", errReload, outcome.Conflict.Version)
 	}
 	l.base, l.recentThen = outcome.Snapshot, l.recent.clone()
+	l.owns = true
 	for _, p := range l.state().Partitions {
 		l.committed[p.ID()] = p.Next
 	}

@@ -59,6 +59,13 @@ type Lane struct {
 	committed map[change.PartitionID]int64
 	askedAt   time.Time // when the broker was last asked for partitions
 
+	// owner names this lane; epoch is the one that it takes, or has taken where
+	// owns is set. waited tells that it has had its turn of waiting.
+	owner  string
+	epoch  int64
+	owns   bool
+	waited bool
+
 	// written are the objects that this process stored.
 	written written
 	// pinned are the data files of the last seal, nil while they are not known.
@@ -81,7 +88,7 @@ func New(o Options, source Source) (*Lane, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	return &Lane{o: o, source: source}, nil
+	return &Lane{o: o, source: source, owner: newOwner()}, nil
 }
 
 // errReload makes Run take the newest version of the table and go on from there.
@@ -118,6 +125,9 @@ func (l *Lane) Run(ctx context.Context) error {
 func (l *Lane) run() error {
 	if err := l.load(); err != nil {
 		return err
+	}
+	if waited, err := l.waitForTurn(l.ctx); waited || err != nil {
+		return errors.Join(err, errReload)
 	}
 	if l.p == nil {
 		ready, err := l.findFirstLabel()

@@ -89,6 +89,9 @@ func (l *Lane) loadState() error {
 	if l.p, err = savepoint.ProgressOf(l.ctx, l.table, l.base); err != nil {
 		return fmt.Errorf("table %s: %w", l.o.Name, err)
 	}
+	if err := l.checkOwner(); err != nil {
+		return err
+	}
 	l.setColumns(l.base.Schema(), l.p.ColumnsAtOpen)
 	l.judge = snapshotter.NewJudge(l.o.Calendar, &l.p.State)
 	if l.writer, err = l.openWriter(l.base); err != nil {

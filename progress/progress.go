@@ -65,8 +65,12 @@ type Progress struct {
 	Deleted []Deleted `json:"deleted,omitempty"`
 	// Incomplete says from which label on labels are incomplete, and why; a complete load ends it.
 	Incomplete *Incomplete `json:"incomplete,omitempty"`
-	// OwnerEpoch is raised by each ingester that takes the table.
-	OwnerEpoch int64 `json:"owner_epoch,omitempty"`
+	// OwnerEpoch is raised by each ingester that takes the table, with its first
+	// commit; Owner names the one of the epoch. Raised are the times of the last
+	// raises, milliseconds, oldest first, MaxRaised at most.
+	OwnerEpoch int64   `json:"owner_epoch,omitempty"`
+	Owner      string  `json:"owner,omitempty"`
+	Raised     []int64 `json:"raised,omitempty"`
 	// LastSeal is the version of the newest seal, -1 before the first.
 	LastSeal int64 `json:"last_seal"`
 	// Late are the late changes of this commit alone, at most MaxLate.
@@ -77,6 +81,9 @@ type Progress struct {
 
 // MaxLate bounds the late changes that a commit and a seal list; all are counted.
 const MaxLate = 10_000
+
+// MaxRaised bounds the raises of the owner epoch that are remembered.
+const MaxRaised = 8
 
 // MarkerFile is a file of delete markers: keys deleted in Label, and where.
 type MarkerFile struct {

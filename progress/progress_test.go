@@ -27,7 +27,7 @@ func full() *Progress {
 		Markers: []MarkerFile{{"m", 19189, 2, 3}}, Group: 4, Rows: 12, Counts: counts,
 		Totals:      Totals{Taken: 36, Applied: 1, Superseded: 2, Duplicates: 3, Tombstones: 4, Filtered: 5, DeadLetters: 6, Held: 15, Holes: 9, Rewound: 1},
 		DeadLetters: map[string]int64{"2022-07-16": 2}, RolledBack: []RolledBack{{19190, 5, "2022-07-18T00:00:00Z", 19189, true}},
-		Deleted: []Deleted{{19180, 2, "2022-07-18T00:00:00Z"}}, Incomplete: &Incomplete{19189, "why"}, OwnerEpoch: 3, LastSeal: 0,
+		Deleted: []Deleted{{19180, 2, "2022-07-18T00:00:00Z"}}, Incomplete: &Incomplete{19189, "why"}, OwnerEpoch: 3, Owner: "host process 7 (a1b2c3d4)", Raised: []int64{1657958400000}, LastSeal: 0,
 		Late: []LateChange{{"t", 1, 5, `{"id":1}`, 19189, "folded"}},
 		Seals: []Evidence{{
 			Label: 19189, Name: "2022-07-16", SealedAt: "a", Clock: "b", Lines: []snapshotter.Line{{Server: server, Generation: 1}}, Counts: counts, Rows: 2,

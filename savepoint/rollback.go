@@ -232,7 +232,7 @@ func (m *Map) mark(next *progress.Progress, to snapshotter.Label, o RollbackOpti
 	}
 	next.RolledBack = rolled
 	next.Deleted = m.Progress.Deleted
-	next.OwnerEpoch = m.Progress.OwnerEpoch
+	next.OwnerEpoch, next.Owner, next.Raised = m.Progress.OwnerEpoch, m.Progress.Owner, m.Progress.Raised
 	next.Group = max(next.Group, m.Progress.Group)
 	if o.NoReplay {
 		next.Incomplete = &progress.Incomplete{Since: open, Reason: fmt.Sprintf("rolled back to %s without replay", m.Calendar.Name(to))}

@@ -1,0 +1,108 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/google/uuid"
+	"go.uber.org/zap"
+
+	"github.com/gscd-io/gscd/progress"
+)
+
+// One ingester owns a table. Who starts raises the owner epoch with its first
+// commit; the one before meets that commit at its own next one, sees the higher
+// epoch and stops. So a paused process that wakes up adds nothing, and a new
+// process takes over without asking the old one. Two that are started again and
+// again, by two supervisors, would take turns for ever: who finds the epoch
+// raised often in the last hour waits first.
+
+// ErrLostOwnership: another ingester has taken the table.
+var ErrLostOwnership = errors.New("lost ownership")
+
+const (
+	oftenRaised = 3
+	raisedSpan  = time.Hour
+	firstWait   = time.Minute
+	longestWait = 10 * time.Minute
+)
+
+// newOwner names a lane for people: host and process, and a part that no other has.
+func newOwner() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown host"
+	}
+	return fmt.Sprintf("%s process %d (%.8s)", host, os.Getpid(), uuid.NewString())
+}
+
+// checkOwner compares the table's owner with the lane.
+func (l *Lane) checkOwner() error {
+	if l.owner == "" || l.p == nil {
+		return nil
+	}
+	other := l.p.Owner != "" && l.p.Owner != l.owner
+	if l.owns && (l.p.OwnerEpoch > l.epoch || l.p.OwnerEpoch == l.epoch && other) {
+		return fmt.Errorf("table %s: %w to %s (epoch %d, this process had %d): one process ingests a table; stop one of the two",
+			l.o.Name, ErrLostOwnership, l.p.Owner, l.p.OwnerEpoch, l.epoch)
+	}
+	if !l.owns {
+		l.epoch = l.p.OwnerEpoch + 1
+	}
+	return nil
+}
+
+// takeOwnership writes the lane's epoch into the progress of its next commit.
+func (l *Lane) takeOwnership() {
+	if l.owner == "" {
+		return
+	}
+	l.epoch = max(l.epoch, 1)
+	if l.p.OwnerEpoch != l.epoch || l.p.Owner != l.owner {
+		l.p.Raised = append(l.p.Raised, time.Now().UnixMilli())
+		if n := len(l.p.Raised) - progress.MaxRaised; n > 0 {
+			l.p.Raised = l.p.Raised[n:]
+		}
+	}
+	l.p.OwnerEpoch, l.p.Owner = l.epoch, l.owner
+}
+
+// waitForTurn waits where the epoch was raised often of late; waited tells that
+// the table must be looked at again.
+func (l *Lane) waitForTurn(ctx context.Context) (waited bool, err error) {
+	if l.p == nil || l.owns || l.waited || l.o.UntilEnd || l.owner == "" {
+		return false, nil
+	}
+	l.waited = true
+	wait := turn(l.p.Raised, time.Now())
+	if wait <= 0 {
+		return false, nil
+	}
+	l.o.Log.Warn("other ingesters have taken this table again and again; waiting before taking it", zap.String("table", l.o.Name),
+		zap.String("owner", l.p.Owner), zap.Int64("epoch", l.p.OwnerEpoch), zap.Duration("wait", wait))
+	select {
+	case <-time.After(wait):
+		return true, nil
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+}
+
+// turn is how long a starter waits: the more raises in the last hour, the
+// longer, counted from the last one.
+func turn(raised []int64, now time.Time) time.Duration {
+	n := 0
+	for _, at := range raised {
+		if now.Sub(time.UnixMilli(at)) < raisedSpan {
+			n++
+		}
+	}
+	if n < oftenRaised {
+		return 0
+	}
+	wait := min(firstWait<<(n-oftenRaised), longestWait)
+	return wait - now.Sub(time.UnixMilli(raised[len(raised)-1]))
+}
