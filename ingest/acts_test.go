@@ -234,6 +234,9 @@ func (s *source) loneRead() {
 	}
 	if len(s.rows) > 0 {
 		key := pick(s.r, sorted(s.rows)...)
+		if _, live := s.rows[s.hot]; live && s.chance(.5) {
+			key = s.hot
+		}
 		pos := &change.Position{File: s.file, Pos: s.pos}
 		if s.f.partial || s.chance(.5) {
 			pos.Pos++
@@ -364,9 +367,9 @@ func (s *source) live(n int, skew int64) {
 			s.truncate()
 		case f.statements && c < .33:
 			s.statement()
-		case f.lone && c < .38:
+		case f.lone && c < .4:
 			s.loneRead()
-		case f.stale && c < .42:
+		case f.stale && c < .43:
 			s.load("last", false, true)
 		case f.filtered && c < .5:
 			key := s.aKey()

@@ -39,8 +39,8 @@ type features struct {
 func draw(r *rand.Rand) features {
 	yes := func(p float64) bool { return r.Float64() < p }
 	f := features{
-		partitions: 1 + r.IntN(4), load: yes(.35), reload: yes(.12), stale: yes(.08), lone: yes(.15), flags: pick(r, "both", "both", "last", "none"),
-		reset: yes(.12), failover: yes(.08), gtids: yes(.25), grow: yes(.15), idle: yes(.1), empty: yes(.08),
+		partitions: 1 + r.IntN(4), load: yes(.35), reload: yes(.12), stale: yes(.08), lone: yes(.25), flags: pick(r, "both", "both", "last", "none"),
+		reset: yes(.12), failover: yes(.08), gtids: yes(.25), grow: yes(.2), idle: yes(.1), empty: yes(.08),
 		truncates: yes(.12), partial: yes(.2), keyChanges: yes(.3), redelivery: yes(.4),
 		broken: yes(.25), future: yes(.15), misfits: yes(.12), zeroTimes: yes(.15), fineTimes: yes(.3), noBroker: yes(.08),
 		stepsBack: yes(.4), late: yes(.35), lag: yes(.4), statements: yes(.25), noRows: yes(.3), filtered: yes(.1),
