@@ -91,7 +91,7 @@ func (w *Workload) record(op byte, id int64) *change.Record {
 	copy(value, b)
 	return &change.Record{
 		Topic: Topic, Offset: n, Timestamp: ms + 200,
-		Key: strconv.AppendInt([]byte(`{"id":`), id, 10), Value: value,
+		Key: append(strconv.AppendInt([]byte(`{"id":`), id, 10), '}'), Value: value,
 	}
 }
 

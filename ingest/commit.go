@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -16,6 +17,7 @@ import (
 	"github.com/gscd-io/gscd/delta/parquet"
 	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/delta/upsert"
+	"github.com/gscd-io/gscd/drift"
 	"github.com/gscd-io/gscd/ingest/change"
 	"github.com/gscd-io/gscd/ingest/marker"
 	"github.com/gscd-io/gscd/progress"
@@ -41,27 +43,33 @@ func (l *Lane) flush() error {
 	if err != nil {
 		return err
 	}
-	rows, written, err := l.writeRows(tx)
-	if err != nil {
-		return fmt.Errorf("table %s: write rows: %w", l.o.Name, err)
-	}
-	if b.held.Len() > 0 {
-		l.p.Group++
-		files, err := b.held.Write(l.ctx, l.o.Store, l.p.Group)
-		if err != nil {
-			return fmt.Errorf("table %s: %w", l.o.Name, err)
-		}
-		l.p.Held = append(l.p.Held, files...)
-	}
+	// What is held and the delete markers are stored while the rows are written.
 	var added []marker.Added
 	for i := range b.entries {
 		if e := &b.entries[i]; e.deleted && !e.live {
 			added = append(added, marker.Added{Key: e.key, Meta: e.meta})
 		}
 	}
-	if l.p.Markers, err = marker.Write(l.ctx, l.o.Store, l.p.Markers, l.state().Open, added, l.markers); err != nil {
+	var storing sync.WaitGroup
+	var held []drift.File
+	var heldFault, markerFault error
+	if b.held.Len() > 0 {
+		l.p.Group++
+		group := l.p.Group
+		storing.Go(func() { held, heldFault = b.held.Write(l.ctx, l.o.Store, group) })
+	}
+	markers, open := l.p.Markers, l.state().Open
+	storing.Go(func() { markers, markerFault = marker.Write(l.ctx, l.o.Store, markers, open, added, l.markers) })
+	rows, written, err := l.writeRows(tx)
+	storing.Wait()
+	if err != nil {
+		err = fmt.Errorf("write rows: %w", err)
+	}
+	if err := errors.Join(err, heldFault, markerFault); err != nil {
 		return fmt.Errorf("table %s: %w", l.o.Name, err)
 	}
+	l.p.Held = append(l.p.Held, held...)
+	l.p.Markers = markers
 	l.p.Kind = progress.Batch
 	l.p.Label = l.o.Calendar.Name(l.state().Open)
 	l.p.Rows = rows

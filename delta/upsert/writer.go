@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -287,15 +288,24 @@ func (w *Writer) Write(ctx context.Context, b *Batch, tx *delta.Transaction) (*W
 	if err != nil {
 		return nil, err
 	}
+	// Deletion vectors are stored while the new rows are encoded.
+	var storing sync.WaitGroup
+	var faults [len(vectorClasses) + 1]error
 	if w.o.CopyOnWrite {
 		err = w.rewrite(ctx, b, ended, tx, out)
 	} else {
-		err = w.mark(ctx, ended, tx, out)
+		err = w.mark(ended, tx, out, func(pack int, key string, data []byte) {
+			storing.Go(func() { faults[pack] = w.store.Put(ctx, key, data) })
+		})
 	}
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = w.writeNew(ctx, b, tx, out)
 	}
-	return out, w.writeNew(ctx, b, tx, out)
+	storing.Wait()
+	if fault := errors.Join(faults[:]...); fault != nil {
+		return nil, errors.Join(fmt.Errorf("write deletion vectors: %w", fault), err)
+	}
+	return out, err
 }
 
 // ended collects the rows that end, by segment.
@@ -349,7 +359,7 @@ type vectorPack struct {
 
 // mark gives every touched file a new deletion vector, packed in at most three
 // .bin files; a file without a live row left goes.
-func (w *Writer) mark(ctx context.Context, ended map[uint32]*dv.Bitmap, tx *delta.Transaction, out *Written) error {
+func (w *Writer) mark(ended map[uint32]*dv.Bitmap, tx *delta.Transaction, out *Written, put func(pack int, key string, data []byte)) error {
 	var packs [len(vectorClasses) + 1]vectorPack
 	for i := range packs {
 		packs[i].id = uuid.New()
@@ -386,9 +396,7 @@ func (w *Writer) mark(ctx context.Context, ended map[uint32]*dv.Bitmap, tx *delt
 		if packs[i].Len() == 0 {
 			continue
 		}
-		if err := w.store.Put(ctx, dv.FileName(packs[i].id), packs[i].Bytes()); err != nil {
-			return fmt.Errorf("write deletion vectors: %w", err)
-		}
+		put(i, dv.FileName(packs[i].id), packs[i].Bytes())
 		out.packs = append(out.packs, dv.PathOfID(packs[i].id))
 	}
 	for _, add := range vectors {

@@ -21,7 +21,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/google/uuid"
 	"github.com/klauspost/compress/zstd"
@@ -44,57 +46,44 @@ const maxFiles = 16
 // ErrCorrupt is wrapped by errors about marker files that can't be read.
 var ErrCorrupt = errors.New("marker file is corrupt")
 
-// Set is the markers that are known. Not safe for concurrent use.
+// Set is the markers that are known, one a key. Not safe for concurrent use.
 type Set struct {
-	labels map[snapshotter.Label]map[string]snapshotter.Meta
+	keys map[string]marked
+}
+
+type marked struct {
+	meta  snapshotter.Meta
+	label snapshotter.Label
 }
 
 // NewSet makes an empty set.
-func NewSet() *Set { return &Set{labels: map[snapshotter.Label]map[string]snapshotter.Meta{}} }
+func NewSet() *Set { return &Set{keys: map[string]marked{}} }
 
 // Get gives where a key was deleted, if that is known while open is the open label.
 func (s *Set) Get(key string, open snapshotter.Label) (snapshotter.Meta, bool) {
-	for l := open; l >= open-KeptLabels; l-- {
-		if m, ok := s.labels[l][key]; ok {
-			return m, true
-		}
+	m, ok := s.keys[key]
+	if !ok || m.label > open || m.label < open-KeptLabels {
+		return snapshotter.Meta{}, false
 	}
-	return snapshotter.Meta{}, false
+	return m.meta, true
 }
 
-// Put remembers a delete made in a label; an older marker of the key goes.
+// Put remembers a delete made in a label; an older marker of the key goes. key
+// is copied: it may lie in a batch's memory, which must not live as long.
 func (s *Set) Put(key string, label snapshotter.Label, m snapshotter.Meta) {
-	s.Delete(key)
-	if s.labels[label] == nil {
-		s.labels[label] = map[string]snapshotter.Meta{}
-	}
-	s.labels[label][key] = m
+	s.keys[strings.Clone(key)] = marked{m, label}
 }
 
 // Delete forgets a key: it is live again.
-func (s *Set) Delete(key string) {
-	for _, keys := range s.labels {
-		delete(keys, key)
-	}
-}
+func (s *Set) Delete(key string) { delete(s.keys, key) }
 
 // Len is the number of markers.
-func (s *Set) Len() (n int) {
-	for _, keys := range s.labels {
-		n += len(keys)
-	}
-	return n
-}
+func (s *Set) Len() int { return len(s.keys) }
 
 // Prune forgets the markers that no longer count under the open label, and
-// gives the files that still do. Files of labels from keepFrom on stay listed
-// even so, since an older savepoint's progress may share the list.
+// gives the files that still do.
 func (s *Set) Prune(files []progress.MarkerFile, open snapshotter.Label) []progress.MarkerFile {
-	for l := range s.labels {
-		if l < open-KeptLabels {
-			delete(s.labels, l)
-		}
-	}
+	maps.DeleteFunc(s.keys, func(_ string, m marked) bool { return m.label < open-KeptLabels })
 	return slices.DeleteFunc(slices.Clone(files), func(f progress.MarkerFile) bool { return f.Label < open-KeptLabels })
 }
 
@@ -119,14 +108,14 @@ func Write(ctx context.Context, store objstore.Store, files []progress.MarkerFil
 		}
 	}
 	if mine >= maxFiles {
-		merged := make([]Added, 0, len(all.labels[label])+len(added))
+		merged := make([]Added, 0, len(all.keys)+len(added))
 		fresh := make(map[string]bool, len(added))
 		for _, a := range added {
 			fresh[a.Key] = true
 		}
-		for k, m := range all.labels[label] {
-			if !fresh[k] {
-				merged = append(merged, Added{k, m})
+		for k, m := range all.keys {
+			if m.label == label && !fresh[k] {
+				merged = append(merged, Added{k, m.meta})
 			}
 		}
 		slices.SortFunc(merged, func(a, b Added) int { return bytes.Compare([]byte(a.Key), []byte(b.Key)) })
