@@ -50,7 +50,7 @@ func entry(t *rapid.T) *Entry {
 		},
 	}
 	if e.Kind == snapshotter.FullRead {
-		e.Load = &LoadID{Server: change.Server{Name: "s", ID: 1}, Position: change.Position{File: rapid.Int64Range(1, 2).Draw(t, "load")}}
+		e.Load = &LoadID{Line: 1, Position: change.Position{File: rapid.Int64Range(1, 2).Draw(t, "load")}}
 	}
 	return e
 }

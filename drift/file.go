@@ -33,9 +33,9 @@ type File struct {
 	Bytes   int64 `json:"bytes"`
 }
 
-// LoadID names a load.
+// LoadID names a load: its line, by number, and its position.
 type LoadID struct {
-	Server   change.Server   `json:"server"`
+	Line     int32           `json:"line"`
 	Position change.Position `json:"position"`
 }
 

@@ -280,10 +280,16 @@ func (s *source) load(flags string, unseen, behind bool) {
 func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 // otherServer begins the binlog anew, or goes on with another server. Every
-// partition has a change of the old one before, so that all count the same resets.
+// partition has a change of the old one before, from a file that the new one has
+// not reached, so that all count the same resets.
 func (s *source) otherServer(reset bool) {
+	if s.file == 1 {
+		s.file, s.pos = 2, 4
+	}
 	for p := range int32(s.parts) {
-		knows := slices.ContainsFunc(s.topic, func(e *event) bool { return e.record.Partition == p && e.kind == rowChange && e.time > 0 })
+		knows := slices.ContainsFunc(s.topic, func(e *event) bool {
+			return e.record.Partition == p && e.kind == rowChange && e.time > 0 && e.pos.File > 1
+		})
 		for n := 1; !knows && n < 100; n++ {
 			key := s.keyOf(append([]string{fmt.Sprint(n + 100)}, slices.Repeat([]string{`"z"`}, len(s.key)-1)...)...)
 			if s.partition(key) == p {

@@ -105,7 +105,7 @@ func newSource(r *rand.Rand, f features, cal *snapshotter.Calendar, start int64)
 		r: r, f: f, cal: cal, now: start, key: pick(r, []string{"id"}, []string{"id"}, []string{"id"}, []string{"a", "b"}),
 		rows: map[string]map[string]string{}, cells: map[string][]string{}, server: 1, parts: f.partitions, lag: map[int32]int64{},
 	}
-	at := pick(r, [2]int64{7, 100}, [2]int64{9, 500}, [2]int64{999999, 40})
+	at := pick(r, [2]int64{1, 4}, [2]int64{7, 100}, [2]int64{9, 500}, [2]int64{999999, 40})
 	s.file, s.pos = at[0], at[1]
 	s.counter = pick(r, int64(0), 0, 1<<53)
 	return s

@@ -246,7 +246,7 @@ const (
 	asChange
 )
 
-// load is one full read of the table: all reads of a server at one position.
+// load is one full read of the table: all reads of a line at one position.
 type load struct {
 	label       label
 	firsts      map[int32]label // by partition
@@ -355,7 +355,7 @@ func shareKey(v, w *verdict) bool {
 }
 
 func loadOf(loads *[]*load, v *verdict) *load {
-	i := slices.IndexFunc(*loads, func(l *load) bool { return l.reads[0].server == v.server && l.reads[0].pos == v.pos })
+	i := slices.IndexFunc(*loads, func(l *load) bool { return l.reads[0].line == v.line && l.reads[0].pos == v.pos })
 	if i < 0 {
 		i = len(*loads)
 		*loads = append(*loads, &load{firsts: map[int32]label{}})

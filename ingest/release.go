@@ -14,7 +14,7 @@ import (
 func (l *Lane) hold(r *change.Record, ev *snapshotter.Event, v *snapshotter.Verdict) {
 	e := &drift.Entry{Record: r, Kind: ev.Kind, Meta: v.Meta, Label: v.At}
 	if v.Load != nil {
-		e.Load = &drift.LoadID{Server: v.Load.Server, Position: v.Load.Position}
+		e.Load = &drift.LoadID{Line: v.Load.Line, Position: v.Load.Position}
 	}
 	l.batch.held.Add(e)
 	l.p.Totals.Held++
@@ -22,7 +22,7 @@ func (l *Lane) hold(r *change.Record, ev *snapshotter.Event, v *snapshotter.Verd
 
 // heldOf reports whether reads of a load are held.
 func (l *Lane) heldOf(load *snapshotter.Load) bool {
-	id := drift.LoadID{Server: load.Server, Position: load.Position}
+	id := drift.LoadID{Line: load.Line, Position: load.Position}
 	same := func(other *drift.LoadID) bool { return other != nil && *other == id }
 	return slices.ContainsFunc(l.p.Held, func(f drift.File) bool { return same(f.Load) }) ||
 		slices.ContainsFunc(l.batch.held.Entries(), func(e *drift.Entry) bool { return same(e.Load) })
@@ -34,7 +34,7 @@ func (l *Lane) due(f drift.File) bool {
 		return f.Label <= l.state().Open
 	}
 	for _, load := range l.state().Loads {
-		if load.Server == f.Load.Server && load.Position == f.Load.Position {
+		if load.Line == f.Load.Line && load.Position == f.Load.Position {
 			return load.Label <= l.state().Open
 		}
 	}

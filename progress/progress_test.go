@@ -22,7 +22,7 @@ func full() *Progress {
 		Kind: SealKind, Label: "2022-07-17", TopicIDs: map[string]string{"t": "id"}, ColumnsAtOpen: []string{"id", "v"},
 		Held: []drift.File{
 			{Key: "h1", Group: 3, Label: 19190, Count: 5, Applied: 2, Bytes: 99},
-			{Key: "h2", Group: 4, Load: &drift.LoadID{Server: server, Position: meta.Position}, Count: 1, Bytes: 7},
+			{Key: "h2", Group: 4, Load: &drift.LoadID{Line: 1, Position: meta.Position}, Count: 1, Bytes: 7},
 		},
 		Markers: []MarkerFile{{"m", 19189, 2, 3}}, Group: 4, Rows: 12, Counts: counts,
 		Totals:      Totals{Taken: 36, Applied: 1, Superseded: 2, Duplicates: 3, Tombstones: 4, Filtered: 5, DeadLetters: 6, Held: 15, Holes: 9, Rewound: 1},
@@ -37,7 +37,7 @@ func full() *Progress {
 	}
 	p.State = snapshotter.State{
 		First: 19188, Open: 19190, Wait: 600e6, Lines: []snapshotter.Line{{Server: server}, {Server: server, Generation: 1}},
-		Loads:  []*snapshotter.Load{{Server: server, Position: meta.Position, Label: 19189, On: []int32{1}, Written: true, FirstRead: &meta, LastRead: &meta, Oldest: 5, Ended: true}},
+		Loads:  []*snapshotter.Load{{Line: 1, Server: server, Position: meta.Position, Label: 19189, On: []int32{1}, Written: true, FirstRead: &meta, LastRead: &meta, Oldest: 5, Ended: true}},
 		Floors: []snapshotter.Meta{meta},
 	}
 	part := p.State.AddPartition(change.PartitionID{Topic: "t", Partition: 1}, 4)

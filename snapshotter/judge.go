@@ -207,9 +207,10 @@ func (j *Judge) applyOrHold(at Label) Fate {
 // takeRead judges a read of a full load (rule 5).
 func (j *Judge) takeRead(p *Partition, e *Event, own Label, v *Verdict) {
 	s := j.State
-	l := s.load(e.Server, e.Position)
+	line := v.Meta.Line
+	l := s.load(line, e.Position)
 	if l == nil {
-		l = &Load{Server: e.Server, Position: e.Position, Label: max(own, s.Open), Oldest: e.Time}
+		l = &Load{Line: line, Server: s.Lines[line].Server, Position: e.Position, Label: max(own, s.Open), Oldest: e.Time}
 		s.Loads = append(s.Loads, l)
 		s.forgetOldLoads()
 	}

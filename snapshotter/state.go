@@ -82,8 +82,11 @@ type PartitionLine struct {
 	File int64 `json:"file"`
 }
 
-// Load is one full read of the source table: all reads of one server at one position.
+// Load is one full read of the source table: all reads of one line at one
+// position. A log that was begun anew may bring another load at the same position.
 type Load struct {
+	// Line indexes State.Lines; Server is that line's when the load was first met.
+	Line     int32           `json:"line"`
 	Server   change.Server   `json:"server"`
 	Position change.Position `json:"position"`
 	// Label is the smallest label among the first reads of the partitions.
@@ -229,9 +232,9 @@ func (s *State) lineNumber(server change.Server, generation int32) int32 {
 	return int32(len(s.Lines) - 1)
 }
 
-func (s *State) load(server change.Server, pos change.Position) *Load {
+func (s *State) load(line int32, pos change.Position) *Load {
 	for _, l := range s.Loads {
-		if l.Server == server && l.Position == pos {
+		if l.Line == line && l.Position == pos {
 			return l
 		}
 	}
