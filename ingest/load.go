@@ -377,7 +377,7 @@ func (l *Lane) checkPartitionsExist() error {
 // makes the state of a table that does not exist yet. It commits nothing. ready
 // is false where no labelled record was found.
 func (l *Lane) findFirstLabel() (ready bool, err error) {
-	seen := map[change.PartitionID]bool{}
+	seen, labelled := map[change.PartitionID]bool{}, map[change.PartitionID]bool{}
 	at := map[change.PartitionID]int64{}
 	first, found := snapshotter.Label(0), false
 	cursor := l.o.Calendar.Cursor()
@@ -429,21 +429,28 @@ func (l *Lane) findFirstLabel() (ready bool, err error) {
 				return false, l.describe(r, err)
 			}
 			block.advance()
-			if ok {
+			if ok && !labelled[id] {
+				labelled[id] = true
 				if !found || label < first {
 					first, found = label, true
 				}
-				seen[id] = true
-				l.queue.pause(id)
 				if block.format != "" {
 					format = block.format
 				}
+			}
+			// A TRUNCATE has a label and no key: the records behind it may name one.
+			if labelled[id] && len(l.key) > 0 {
+				seen[id] = true
+				l.queue.pause(id)
 			}
 		}
 		at[id] = block.next
 		if block.done() {
 			block.finish()
 		}
+	}
+	if len(l.key) == 0 {
+		return false, fmt.Errorf("table %s: %w: all records so far are TRUNCATEs, which name none; set --key COLUMN[,COLUMN] (or key: in the configuration) to the columns that tell rows apart", l.o.Name, ErrNoKey)
 	}
 	p := &progress.Progress{LastSeal: -1}
 	p.State.First, p.State.Open = first, first
