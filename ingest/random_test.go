@@ -599,22 +599,23 @@ func (sc *scenario) minimise(t *testing.T) string {
 		}
 		i++
 	}
+	return fmt.Sprintf("cut down to %d of %d records: %s\n%s", len(small.events), len(sc.events), small.play(t), small.print())
+}
+
+// print shows a scenario: settings, what is done, and the topic.
+func (sc *scenario) print() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "cut down to %d of %d records: %s\n", len(small.events), len(sc.events), small.play(t))
-	fmt.Fprintf(&b, "calendar %s, features %+v\noptions %s\n", small.rules.cal, small.f, optionsText(small))
-	for _, s := range small.steps {
+	o := sc.o
+	fmt.Fprintf(&b, "calendar %s, features %+v\n", sc.rules.cal, sc.f)
+	fmt.Fprintf(&b, "key %v late %s future %s tombstones %q batch %d poll %d fetch %d copy-on-write %v partition by %v checkpoint every %d local %v backup %v\n",
+		o.Key, o.Late, o.Future, o.Tombstones, o.BatchRows, o.PollRecords, sc.most, o.CopyOnWrite, o.PartitionBy, o.CheckpointEvery, sc.local, o.Backup)
+	for _, s := range sc.steps {
 		fmt.Fprintf(&b, "  %s\n", s)
 	}
-	for i, e := range small.events {
+	for i, e := range sc.events {
 		fmt.Fprintf(&b, "  %d: %s\n", i+1, e)
 	}
 	return b.String()
-}
-
-func optionsText(sc scenario) string {
-	o := sc.o
-	return fmt.Sprintf("key %v late %s future %s tombstones %q batch %d poll %d fetch %d copy-on-write %v partition by %v checkpoint every %d local %v backup %v",
-		o.Key, o.Late, o.Future, o.Tombstones, o.BatchRows, o.PollRecords, sc.most, o.CopyOnWrite, o.PartitionBy, o.CheckpointEvery, sc.local, o.Backup)
 }
 
 // without leaves events out; offsets stay, so holes come in their place.
