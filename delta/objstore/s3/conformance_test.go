@@ -52,6 +52,8 @@ type fake struct {
 	backend *s3mem.Backend
 	// requests counts the requests that arrived.
 	requests atomic.Int64
+	// before sees each of them first; true: it has answered.
+	before func(w http.ResponseWriter, r *http.Request) bool
 }
 
 const bucket = "lake"
@@ -66,6 +68,9 @@ func newFake(t *testing.T) *fake {
 	inside := gofakes3.New(f.backend, gofakes3.WithLogger(gofakes3.DiscardLog())).Server()
 	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f.requests.Add(1)
+		if f.before != nil && f.before(w, r) {
+			return
+		}
 		inside.ServeHTTP(w, r)
 	}))
 	t.Cleanup(f.Close)

@@ -74,11 +74,8 @@ func (c *Client) mayPass(err error) bool {
 
 // notThere: there is no object of the key. A HEAD has no code, only a status.
 func notThere(r request, status int, code string) bool {
-	switch r.op {
-	case "get", "head":
-		return code == "NoSuchKey" || status == http.StatusNotFound && code == "NotFound"
-	}
-	return false
+	return r.op == "get" && code == "NoSuchKey" ||
+		r.op == "head" && status == http.StatusNotFound && (code == "NoSuchKey" || code == "NotFound")
 }
 
 // sentence says what happened and what to do about it.
@@ -98,7 +95,7 @@ func (s *Store) sentence(r request, err error, status int, code string) string {
 		return fmt.Sprintf("%s has no bucket %s: create it, or mend the address of the table", where, s.bucket)
 	case "InvalidBucketName":
 		return fmt.Sprintf("%q can't be the name of a bucket: mend the address of the table", s.bucket)
-	case "InvalidAccessKeyId":
+	case "InvalidAccessKeyId", "XAdminUserNotFound":
 		return where + " does not know the access key: check s3.access_key_id, AWS_ACCESS_KEY_ID or the profile"
 	case "SignatureDoesNotMatch":
 		return "the secret key is not that of the access key: check s3.secret_access_key, AWS_SECRET_ACCESS_KEY or the profile"
@@ -124,7 +121,7 @@ func (s *Store) sentence(r request, err error, status int, code string) string {
 	case status == http.StatusForbidden || code == "AccessDenied" || code == "AllAccessDisabled":
 		return s.denied(r, err)
 	case status >= 200 && status < 300 && code == "", notS3(err, status, code):
-		return fmt.Sprintf("what answers at %s is no S3 storage (status %d and no answer of S3): check s3.endpoint", where, status)
+		return notS3Sentence(where)
 	case s.client.mayPass(err) && s.client.opts.Attempts > 1:
 		return fmt.Sprintf("%s answers %s, %d times: look after the storage, or try again later%s", where, named(status, code), s.client.opts.Attempts, reference(err))
 	}
@@ -150,6 +147,8 @@ func (s *Store) unanswered(err error) string {
 	var authority x509.UnknownAuthorityError
 	var host x509.HostnameError
 	switch {
+	case errors.Is(err, errNotS3):
+		return notS3Sentence(where)
 	case errors.As(err, &name) && name.IsNotFound && strings.HasPrefix(name.Name, s.bucket+"."):
 		return fmt.Sprintf("the host %s is not known: set s3.path_style, for the bucket is not part of a host name at %s, or check s3.endpoint", name.Name, where)
 	case errors.As(err, &name):
@@ -216,7 +215,7 @@ func skew(err error) string {
 	return fmt.Sprintf(", fast by %s", off)
 }
 
-var expectedRegion = regexp.MustCompile(`expecting '([a-z0-9-]+)'`)
+var expectedRegion = regexp.MustCompile(`expecting ['"]([a-z0-9-]+)['"]`)
 
 // otherRegion is where the bucket is, where the answer says that it is elsewhere.
 func otherRegion(err error, status int, code string) string {
@@ -240,10 +239,17 @@ func otherRegion(err error, status int, code string) string {
 	return ""
 }
 
-// notS3: the answer is none of S3's. One to a HEAD never has a body.
+// errNotS3 is the error of an answer that looks well and is none of S3's.
+var errNotS3 = errors.New("no answer of an S3 storage")
+
+// notS3: the answer is none of S3's. What has no code was given one by the SDK.
 func notS3(err error, status int, code string) bool {
 	var broken *smithy.DeserializationError
-	return errors.As(err, &broken) || status == http.StatusNotFound && (code == "" || code == "UnknownError")
+	return errors.As(err, &broken) || status == http.StatusNotFound && (code == "" || code == "UnknownError" || code == "NotFound")
+}
+
+func notS3Sentence(where string) string {
+	return fmt.Sprintf("what answers at %s is no S3 storage: check s3.endpoint", where)
 }
 
 // named is a status and its code.

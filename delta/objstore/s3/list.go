@@ -36,6 +36,9 @@ func (s *Store) List(ctx context.Context, prefix, startAfter string) iter.Seq2[o
 			var page *s3.ListObjectsV2Output
 			err := s.call(ctx, r, func(ctx context.Context) (err error) {
 				page, err = s.client.api.ListObjectsV2(ctx, in)
+				if err == nil && page.IsTruncated == nil && page.Name == nil {
+					return errNotS3 // a web page reads as a list of nothing
+				}
 				return err
 			})
 			if err != nil {

@@ -43,10 +43,20 @@ func (s *Store) upload(ctx context.Context, w *write) error {
 	}
 }
 
+// checksum is that of parts: said at the beginning as well, or the storage takes
+// the parts' for none of its own. A storage that knows none is used with
+// AWS_REQUEST_CHECKSUM_CALCULATION=when_required.
+func (c *Client) checksum() types.ChecksumAlgorithm {
+	if c.api.Options().RequestChecksumCalculation == aws.RequestChecksumCalculationWhenRequired {
+		return ""
+	}
+	return types.ChecksumAlgorithmCrc32
+}
+
 func (s *Store) createUpload(ctx context.Context, w *write) (id string, err error) {
 	err = s.call(ctx, w.request, func(ctx context.Context) error {
 		out, err := s.client.api.CreateMultipartUpload(ctx, &s3.CreateMultipartUploadInput{
-			Bucket: &s.bucket, Key: s.object(w.key), Metadata: w.metadata(),
+			Bucket: &s.bucket, Key: s.object(w.key), Metadata: w.metadata(), ChecksumAlgorithm: s.client.checksum(),
 		})
 		if err == nil {
 			id = aws.ToString(out.UploadId)
@@ -91,7 +101,7 @@ func (s *Store) sendPart(ctx context.Context, w *write, id string, number int32,
 	err = s.call(ctx, w.request, func(ctx context.Context) error {
 		out, err := s.client.api.UploadPart(ctx, &s3.UploadPartInput{
 			Bucket: &s.bucket, Key: s.object(w.key), UploadId: &id, PartNumber: &number,
-			Body: bytes.NewReader(data),
+			Body: bytes.NewReader(data), ChecksumAlgorithm: s.client.checksum(),
 		})
 		if err == nil {
 			part = types.CompletedPart{ETag: out.ETag, PartNumber: &number, ChecksumCRC32: out.ChecksumCRC32}

@@ -32,6 +32,9 @@ type decision struct {
 func (c *Client) decide(err error, n int, reached bool) decision {
 	status, code := answerOf(err)
 	d := decision{wait: backoff(c.opts.FirstWait, n)}
+	if errors.Is(err, errNotS3) {
+		return d
+	}
 	switch code {
 	case "SlowDown", "SlowDownRead", "SlowDownWrite", "ServerBusy", "TooManyRequests", "TooManyRequestsException",
 		"Throttling", "ThrottlingException", "RequestLimitExceeded", "BandwidthLimitExceeded":

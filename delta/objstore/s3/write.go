@@ -128,9 +128,6 @@ func (s *Store) settle(ctx context.Context, w *write, publish func(context.Conte
 				d.again = true // it was removed in between
 			}
 		}
-		if gone && !applied {
-			return err // upload begins anew
-		}
 		if !s.again(ctx, w.request, n, d, err) {
 			if err = s.fault(w.request, given(ctx, err)); applied {
 				return unknown(err)
