@@ -73,9 +73,10 @@ log.initial.task.delay.ms=500
 // startBroker formats and starts a broker on free ports in a folder of the test's.
 func startBroker(t testing.TB) *broker {
 	t.Helper()
-	b := &broker{t: t, dir: t.TempDir(), address: freePort(t), secure: freePort(t), mutual: freePort(t)}
+	ports := freePorts(t, 4)
+	b := &broker{t: t, dir: t.TempDir(), address: ports[0], secure: ports[1], mutual: ports[2]}
 	writeCertificates(t, b.dir)
-	properties := fmt.Sprintf(brokerProperties, b.dir, b.address, freePort(t), b.secure, b.mutual, brokerUser, brokerPassword)
+	properties := fmt.Sprintf(brokerProperties, b.dir, b.address, ports[3], b.secure, b.mutual, brokerUser, brokerPassword)
 	if err := os.WriteFile(b.file("server.properties"), []byte(properties), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -159,13 +160,18 @@ func (b *broker) createTopic(t testing.TB, topic string, partitions int32) {
 	}
 }
 
-// freePort gives an address of a port that nobody listened on a moment ago.
-func freePort(t testing.TB) string {
+// freePorts gives addresses of ports that nobody listened on a moment ago. All
+// are held until the last one is found: one given back may be given out again.
+func freePorts(t testing.TB, n int) []string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	addresses := make([]string, n)
+	for i := range addresses {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		addresses[i] = l.Addr().String()
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return addresses
 }
