@@ -79,7 +79,7 @@ var homes = []struct {
 	{"github.com/twmb/franz-go/pkg/kfake", []string{"demo", "bench"}},
 	{"github.com/twmb/franz-go", []string{"ingest/kafka", "capture", "demo", "bench"}},
 	{"github.com/go-mysql-org/go-mysql", []string{"capture", "ingest/decode"}},
-	{"github.com/duckdb/duckdb-go", []string{"query"}},
+	{"github.com/duckdb", []string{"query/sql"}},
 	{"github.com/prometheus", []string{"server", "ingest/kafka"}},
 	{"github.com/spf13", []string{"cmd/gscd"}},
 	{"github.com/goccy/go-yaml", []string{"config"}},

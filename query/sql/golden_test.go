@@ -1,0 +1,107 @@
+//go:build cgo
+
+package sql_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gscd-io/gscd/delta"
+	"github.com/gscd-io/gscd/query"
+	"github.com/gscd-io/gscd/query/sql"
+)
+
+// goldenTables names the tables of the shared test data that can be read, and
+// their rows, or skips.
+func goldenTables(t *testing.T) (dir string, rows map[string]int64) {
+	t.Helper()
+	root := os.Getenv("GSCD_TESTDATA")
+	for at, _ := os.Getwd(); root == "" && at != filepath.Dir(at); at = filepath.Dir(at) {
+		if _, err := os.Stat(filepath.Join(at, "go.mod")); err == nil {
+			root = filepath.Join(filepath.Dir(at), "shared")
+		}
+	}
+	dir = filepath.Join(root, "delta-tables")
+	f, err := os.Open(filepath.Join(dir, "expected.jsonl"))
+	if err != nil {
+		t.Skip("no shared test data: set GSCD_TESTDATA")
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 1<<20)
+	rows = map[string]int64{}
+	for lines.Scan() {
+		var g struct {
+			Table, Error string
+			Rows         *int64
+			Template     bool
+		}
+		if err := json.Unmarshal(lines.Bytes(), &g); err != nil {
+			t.Fatal(err)
+		}
+		if g.Error == "" && g.Rows != nil && !g.Template {
+			rows[g.Table] = *g.Rows
+		}
+	}
+	return dir, rows
+}
+
+// Tables that other engines wrote give the rows that the plain reader gives: all
+// types, whatever their form in the files, partition columns, deletion vectors.
+func TestGoldenTables(t *testing.T) {
+	dir, tables := goldenTables(t)
+	for name, rows := range tables {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if rows > 5000 {
+				t.Skip("a large table")
+			}
+			store := openLocal(t, filepath.Join(dir, name))
+			s, err := openSource(store, "golden")
+			if errors.Is(err, delta.ErrUnsupportedFeature) {
+				t.Skip(err)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			var columns, quoted []string
+			for _, f := range s.Newest.Schema().Fields {
+				if f.Type.IsLeaf() {
+					columns, quoted = append(columns, f.Name), append(quoted, `"`+f.Name+`"`)
+				}
+			}
+			o := sql.Options{Tables: []sql.Table{table(store, "golden")}, Threads: 1}
+			if len(columns) < len(s.Newest.Schema().Fields) { // the plain reader reads no parts
+				a := mustAsk(t, o, "SELECT * FROM golden")
+				if got := int64(strings.Count(a.csv, "\n")); got < rows {
+					t.Errorf("%d rows, want %d", got, rows)
+				}
+			}
+			if len(columns) == 0 {
+				return
+			}
+			a := mustAsk(t, o, "SELECT "+strings.Join(quoted, ", ")+" FROM golden")
+			scan, err := query.NewScan(store, s.Newest, query.Options{Columns: columns})
+			if err != nil {
+				t.Fatal(err)
+			}
+			plain, err := printed(scan.Columns(), scan.Rows(ctx))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if sorted(a.csv) != sorted(plain) {
+				t.Errorf("got\n%.600s\nthe plain reader gives\n%.600s", sorted(a.csv), sorted(plain))
+			}
+			for i, f := range scan.Columns() {
+				if a.columns[i].Name != f.Name || a.columns[i].Type != f.Type {
+					t.Errorf("column %s is %s, want %s %s", a.columns[i].Name, a.columns[i].Type, f.Name, f.Type)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,155 @@
+//go:build cgo
+
+package sql
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/gscd-io/gscd/delta/schema"
+)
+
+// Built tells whether this program can answer SQL.
+const Built = true
+
+// Run starts a statement. Its rows are made while they are read, under ctx. What
+// is against the statement is an *Error; errors about labels are those of
+// savepoint's Resolve, those about files wrap query.ErrFileMissing or
+// query.ErrFileMismatch.
+func Run(ctx context.Context, text string, o Options) (*Rows, error) {
+	o = o.withDefaults()
+	p, err := openPlanner(ctx, &o)
+	if err != nil {
+		return nil, err
+	}
+	defer p.close()
+	if p.statement, err = parse(ctx, p.engine, text, o.Tables); err != nil {
+		return nil, err
+	}
+	if err := p.openTables(ctx); err != nil {
+		return nil, err
+	}
+	for attempt := 1; ; attempt++ {
+		if err := p.plan(ctx); err != nil {
+			return nil, err
+		}
+		rows, err := p.run(ctx)
+		if errors.Is(err, errNewMinute) && attempt < 3 {
+			continue
+		}
+		if err == nil && o.Notice != nil {
+			for _, n := range p.notices {
+				o.Notice(n)
+			}
+		}
+		return rows, err
+	}
+}
+
+func (o Options) withDefaults() Options {
+	if o.MemoryLimit <= 0 {
+		o.MemoryLimit = DefaultMemoryLimit
+	}
+	if o.TempLimit <= 0 {
+		o.TempLimit = DefaultTempLimit
+	}
+	return o
+}
+
+// errNewMinute: the days were chosen by a clock that has moved on.
+var errNewMinute = errors.New("the clock went past a minute while the query was planned; run it again")
+
+// run runs the statement on the days that were planned.
+func (p *planner) run(ctx context.Context) (rows *Rows, err error) {
+	for _, r := range p.readings {
+		if err := r.open(ctx); err != nil {
+			return nil, err
+		}
+	}
+	dir, err := os.MkdirTemp(p.options.TempDir, "gscd-sql-")
+	if err != nil {
+		return nil, fmt.Errorf("make a folder for temporary files: %w", err)
+	}
+	undo := []func(){func() { _ = os.RemoveAll(dir) }}
+	end := func() {
+		for len(undo) > 0 {
+			undo[len(undo)-1]()
+			undo = undo[:len(undo)-1]
+		}
+	}
+	defer func() {
+		if err != nil {
+			end()
+		}
+	}()
+	f, err := filesOf(p.readings, filepath.Join(dir, "files"))
+	if err != nil {
+		return nil, err
+	}
+	if err := f.fetch(ctx, p.options.TempLimit, p.statement.dry); err != nil {
+		return nil, err
+	}
+	x, err := openExecutor(ctx, p.options, p.statement, f, filepath.Join(dir, "spill"))
+	if err != nil {
+		return nil, err
+	}
+	undo = append(undo, x.close)
+	if err := f.setVectors(ctx, x.engine, p.statement.dry); err != nil {
+		return nil, err
+	}
+	if err := x.exec(ctx, "BEGIN"); err != nil {
+		return nil, err
+	}
+	if p.minute != "" {
+		switch now, err := x.minute(ctx); {
+		case err != nil:
+			return nil, err
+		case now != p.minute:
+			return nil, errNewMinute
+		}
+	}
+	prepared, s, err := x.start(ctx, p.byTable)
+	if err != nil {
+		return nil, err
+	}
+	undo = append(undo, prepared.close, s.close)
+	rows = &Rows{columns: s.fields(), stats: f.stats, close: end}
+	rows.each = func(yield func([]schema.Value, error) bool) {
+		for row, err := range s.rows {
+			if err != nil {
+				err = x.fault(asError(p.statement.text, err, false))
+			}
+			if !yield(row, err) {
+				return
+			}
+		}
+	}
+	if p.statement.explain {
+		rows.asPlan()
+	}
+	return rows, nil
+}
+
+// asPlan turns an answer of EXPLAIN, which has a whole plan in one cell, into the
+// lines of the plan.
+func (r *Rows) asPlan() {
+	each := r.each
+	r.columns = []schema.Field{{Name: "plan", Type: schema.Of(schema.StringType), Nullable: true}}
+	r.each = func(yield func([]schema.Value, error) bool) {
+		for row, err := range each {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for _, line := range strings.Split(strings.TrimRight(row[len(row)-1].S, "\n"), "\n") {
+				if !yield([]schema.Value{schema.StringValue(line)}, nil) {
+					return
+				}
+			}
+		}
+	}
+}
