@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # install.sh DIR puts the real components of the integration tests below DIR, at the
-# versions named in this folder: Kafka, Delta Kernel, and a Python environment with
-# delta-rs and DuckDB. What is there already in that version stays.
+# versions named in this folder: Kafka, Delta Kernel, a Python environment with
+# delta-rs and DuckDB, and an S3 server. What is there already in that version stays.
 set -euo pipefail
 dir=${1:?install.sh DIR}
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -51,7 +51,12 @@ python() {
     "$1/bin/pip" install --quiet --no-input --disable-pip-version-check -r "$2"
 }
 
-needed java mvn python3
+gateway() {
+  GOBIN="$1" GOFLAGS= go install "$(cat "$2")"
+}
+
+needed java mvn python3 go
 component kafka jars kafka-pom.xml
 component kernel jars kernel-pom.xml
 component python python requirements.txt
+component versitygw gateway versitygw.txt
