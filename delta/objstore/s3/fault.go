@@ -130,7 +130,9 @@ func (s *Store) sentence(r request, err error, status int, code string) string {
 
 // isGivenUp: the caller's context ended. An error of the network may say the
 // same of itself, wrapped.
-func isGivenUp(err error) bool { return err == context.Canceled || err == context.DeadlineExceeded }
+func isGivenUp(err error) bool {
+	return err == context.Canceled || err == context.DeadlineExceeded //nolint:errorlint // a wrapped one is another's
+}
 
 // unanswered: there is no answer, or one that broke off.
 func unanswered(err error, code string) bool {

@@ -30,7 +30,7 @@ func noSecrets(t *testing.T, what string, err error) {
 		if strings.Contains(err.Error(), secretKey) {
 			t.Errorf("%s: an error has the secret in it", what)
 		}
-		switch w := err.(type) {
+		switch w := err.(type) { //nolint:errorlint // the chain is walked step by step
 		case interface{ Unwrap() []error }:
 			for _, e := range w.Unwrap() {
 				visit(e)

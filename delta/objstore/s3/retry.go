@@ -127,22 +127,22 @@ func answerOf(err error) (status int, code string) {
 }
 
 // attempt makes a request once, and decides on its error.
-func (c *Client) attempt(ctx context.Context, n int, send func(context.Context) error) (error, decision) {
+func (c *Client) attempt(ctx context.Context, n int, send func(context.Context) error) (decision, error) {
 	var reached atomic.Bool
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn: func(httptrace.GotConnInfo) { reached.Store(true) },
 	})
 	err := send(traced)
 	if err == nil {
-		return nil, decision{}
+		return decision{}, nil
 	}
 	var credentials *credentialsError
 	if errors.As(err, &credentials) {
 		d := c.decide(credentials.err, n, false)
 		d.applied = false // it was never sent
-		return err, d
+		return d, err
 	}
-	return err, c.decide(err, n, reached.Load())
+	return c.decide(err, n, reached.Load()), err
 }
 
 // request names what is asked of the storage, for messages.
@@ -166,7 +166,7 @@ func (s *Store) try(ctx context.Context, r request, send func(context.Context) e
 		return false, s.fault(r, err)
 	}
 	for n := 1; ; n++ {
-		err, d := s.client.attempt(ctx, n, send)
+		d, err := s.client.attempt(ctx, n, send)
 		if err == nil {
 			return true, nil
 		}

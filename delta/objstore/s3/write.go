@@ -105,7 +105,7 @@ const (
 func (s *Store) settle(ctx context.Context, w *write, publish func(context.Context) error) error {
 	applied := false
 	for n := 1; ; n++ {
-		err, d := s.client.attempt(ctx, n, publish)
+		d, err := s.client.attempt(ctx, n, publish)
 		if err == nil {
 			return nil
 		}
