@@ -262,7 +262,7 @@ func TestMultipartFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"slow down", "broken in between", "answer lost", "conflict"} {
-		for at := 1; at <= 4; at++ { // begin, two parts, complete
+		for _, at := range []int{1, 3, 4} { // begin, a part, complete
 			for _, absent := range []bool{true, false} {
 				if err := s.Delete(t.Context(), "k"); err != nil {
 					t.Fatal(err)
