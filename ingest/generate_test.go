@@ -238,8 +238,10 @@ func (s *source) emit(w what) *event {
 		server: s.serverName(), misfit: w.misfit, half: w.half,
 	}
 	e.pos.Row = w.row
-	src := map[string]any{"ts_ms": w.time / 1000, "name": "shop", "db": "shop", "table": "t", "server_id": s.server, "row": w.row,
-		"file": logFile(w.pos.File), "pos": w.pos.Pos}
+	src := map[string]any{
+		"ts_ms": w.time / 1000, "name": "shop", "db": "shop", "table": "t", "server_id": s.server, "row": w.row,
+		"file": logFile(w.pos.File), "pos": w.pos.Pos,
+	}
 	isRead := w.kind == fullRead || w.kind == loneRead
 	switch {
 	case w.time == 0:
