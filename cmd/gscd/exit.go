@@ -15,6 +15,7 @@ const (
 	exitUsage       = 2   // wrong usage or configuration
 	exitNo          = 3   // the answer is no: a check found a fault, a day is not sealed
 	exitInterrupted = 130 // Ctrl-C or SIGTERM, but for commands that end cleanly
+	exitPipe        = 141 // who read the output has gone: what a shell makes of SIGPIPE
 )
 
 // exitError is an error that says with which code the program ends.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"net/http/httptest"
 	"os"
 	"testing"
@@ -8,6 +9,8 @@ import (
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/gscd-io/gscd/query/sql"
 )
 
 // The scripts call this test binary as gscd.
@@ -19,6 +22,12 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:           "testdata/script",
 		UpdateScripts: os.Getenv("GSCD_TEST_UPDATE") != "",
+		Condition: func(name string) (bool, error) {
+			if name != "sql" {
+				return false, fmt.Errorf("unknown condition %q", name)
+			}
+			return sql.Built, nil
+		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits":  exits,
 			"bucket": newBucket,

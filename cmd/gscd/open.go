@@ -26,7 +26,13 @@ func (a *app) openDelta(ctx context.Context) (*openedTable, error) {
 	if err != nil {
 		return nil, err
 	}
+	return a.openRef(ctx, ref)
+}
+
+// openRef opens a table, whoever wrote it.
+func (a *app) openRef(ctx context.Context, ref tableRef) (*openedTable, error) {
 	t := &openedTable{tableRef: ref}
+	var err error
 	if t.store, err = a.openStore(ctx, ref.Address); err != nil {
 		return nil, err
 	}

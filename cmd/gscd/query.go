@@ -23,28 +23,37 @@ type queryFlags struct {
 	where, columns, orderBy string
 	limit                   int64
 	sealed                  bool
+	sql                     sqlFlags
 }
 
 func newQueryCommand(a *app) *cobra.Command {
 	var f queryFlags
 	c := &cobra.Command{
-		Use:     "query",
+		Use:     "query [SQL]",
 		GroupID: groupReading,
-		Short:   "Print the rows of a day, of a version, or as they are now",
+		Short:   "Print the rows of a day, of a version, or as they are now; answer SQL",
 		Long: `Prints the rows of the table as of a label, of a version or of a time; without any of
 them those of the newest version. What the rows lack, or that the day is not sealed
-yet, is said on standard error. Rows come in no order but that of --order-by.`,
+yet, is said on standard error. Rows come in no order but that of --order-by.
+
+With SQL it prints the answer to one SELECT, in the dialect of DuckDB ("-" reads it from
+standard input). Tables go by their configured name; the one that --table names, or the
+only one, is t too. Each has a column dt, its label: a statement that uses dt sees every
+sealed day and the open one, and opens those that its conditions on dt leave over; one
+that does not sees the newest version. With --as-of every table is as of that label.`,
 		Example: `  gscd query --as-of 2022-07-16
   gscd query --as-of 2022-07-16 --sealed --where "region = 'EU' AND amount >= 10" --columns id,amount
   gscd query --version 42 --order-by 'amount desc, id' --limit 10 --format csv
-  gscd query --timestamp 2022-07-17T00:10:00+08:00`,
+  gscd query --timestamp 2022-07-17T00:10:00+08:00
+  gscd query "SELECT city, count(*) FROM user_dim WHERE dt = '2022-07-16' GROUP BY city"
+  gscd query "SELECT dt, sum(amount) FROM orders WHERE dt BETWEEN '2022-07-10' AND '2022-07-16' GROUP BY dt"`,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return errors.New("SQL comes with a later release: use --where, --columns, --order-by and --limit")
+			if len(args) > 1 {
+				return errors.New("SQL is one argument: put it in quotes")
 			}
 			return nil
 		},
-		RunE: func(c *cobra.Command, _ []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
 			if c.Flags().Changed("limit") && f.limit <= 0 {
 				return usagef("--limit %d: give a number of rows, 1 or more", f.limit)
 			}
@@ -54,7 +63,15 @@ yet, is said on standard error. Rows come in no order but that of --order-by.`,
 			if !c.Flags().Changed("version") {
 				f.version = -1
 			}
-			return a.query(c.Context(), f)
+			if len(args) == 0 {
+				return a.query(c.Context(), f)
+			}
+			for _, name := range []string{"where", "columns", "order-by", "limit"} {
+				if c.Flags().Changed(name) {
+					return usagef("--%s goes without SQL: say it in the statement", name)
+				}
+			}
+			return a.answer(c.Context(), args[0], f)
 		},
 	}
 	flags := c.Flags()
@@ -66,6 +83,7 @@ yet, is said on standard error. Rows come in no order but that of --order-by.`,
 	flags.StringVar(&f.orderBy, "order-by", "", "sort by `columns`: A desc,B")
 	flags.Int64Var(&f.limit, "limit", 0, "print at most that `number` of rows")
 	flags.BoolVar(&f.sealed, "sealed", false, "exit 3, without rows, where the answer is not a sealed day")
+	f.sql.add(flags)
 	c.MarkFlagsMutuallyExclusive("as-of", "version", "timestamp")
 	return c
 }

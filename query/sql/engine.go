@@ -160,25 +160,30 @@ func (e *engine) texts(ctx context.Context, statement string, args ...string) ([
 	return rows, nil
 }
 
-// setBits sets a variable to a bit string, a row a bit; len(bits) is a multiple
-// of 8 and the first bit the highest of the first byte.
+// setBits sets a variable to a bit string.
 func (e *engine) setBits(ctx context.Context, variable string, bits []byte) error {
 	p, err := e.prepare(ctx, "SET VARIABLE "+variable+" = $1")
 	if err != nil {
 		return err
 	}
 	defer p.close()
+	return e.runWithBits(ctx, p, 1, bits)
+}
+
+// runWithBits runs a statement with a bit string for a parameter: whole bytes, the
+// first bit the highest of the first.
+func (e *engine) runWithBits(ctx context.Context, p *prepared, parameter int, bits []byte) error {
 	bit := duck.NewBit(append([]byte{0}, bits...)) // how many bits of padding come first
 	defer duck.DestroyBit(&bit)
 	value := duck.CreateBit(bit)
 	defer duck.DestroyValue(&value)
 	var result duck.Result
 	defer duck.DestroyResult(&result)
-	if duck.BindValue(p.stmt, 1, value) == duck.StateError {
-		return fmt.Errorf("set %s: %w", variable, failure(ctx, duck.PrepareError(p.stmt)))
+	if duck.BindValue(p.stmt, duck.IdxT(parameter), value) == duck.StateError {
+		return failure(ctx, duck.PrepareError(p.stmt))
 	}
 	if duck.ExecutePrepared(p.stmt, &result) == duck.StateError {
-		return fmt.Errorf("set %s: %w", variable, failure(ctx, duck.ResultError(&result)))
+		return failure(ctx, duck.ResultError(&result))
 	}
 	return nil
 }

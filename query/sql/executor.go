@@ -21,7 +21,13 @@ type executor struct {
 	*engine
 	statement *statement
 	files     *files
+	queries   map[*reading]string // what each table is
+	joins     int                 // tables of days that were made
 }
+
+// maxParts is how many groups of files are read by a query each. That is the
+// quickest way for rows, but planning such a query takes a millisecond a part.
+var maxParts = 32
 
 func openExecutor(ctx context.Context, o *Options, s *statement, f *files, spill string) (*executor, error) {
 	settings := map[string]string{
@@ -35,7 +41,7 @@ func openExecutor(ctx context.Context, o *Options, s *statement, f *files, spill
 	if err != nil {
 		return nil, err
 	}
-	x := &executor{engine: e, statement: s, files: f}
+	x := &executor{engine: e, statement: s, files: f, queries: map[*reading]string{}}
 	if err := x.fence(ctx, spill, o.TempLimit); err != nil {
 		e.close()
 		return nil, fmt.Errorf("start DuckDB: %w", err)
@@ -54,25 +60,37 @@ func (x *executor) fence(ctx context.Context, spill string, limit int64) error {
 		"]; SET enable_external_access = false; SET lock_configuration = true")
 }
 
-// view gives what a table is: for each day its files, with the deleted rows left
-// out and the label as a literal.
-func (x *executor) view(r *reading) (string, error) {
-	var parts []string
-	for _, d := range r.days {
-		list, err := x.day(r, d)
+// layOut decides what each table is.
+func (x *executor) layOut(ctx context.Context, readings []*reading) error {
+	for _, r := range readings {
+		groups, err := x.groups(r)
 		if err != nil {
-			return "", fmt.Errorf("table %s: version %d: %w", r.Name, d.version, err)
+			return fmt.Errorf("table %s: %w", r.Name, err)
 		}
-		parts = append(parts, list...)
-	}
-	if len(parts) == 0 {
-		columns := make([]string, len(r.fields))
-		for i, f := range r.fields {
-			columns[i] = literal(schema.Value{}, f.Type) + " AS " + identifier(f.Name)
+		if len(groups) > max(maxParts, 0) {
+			if x.queries[r], err = x.joined(ctx, r, groups); err != nil {
+				return fmt.Errorf("table %s: %w", r.Name, err)
+			}
+			continue
 		}
-		return "SELECT " + strings.Join(r.withLabel(columns, ""), ", ") + " WHERE false", nil
+		parts := make([]string, len(groups))
+		for i, g := range groups {
+			where := ""
+			if g.vector != nil {
+				where = " WHERE get_bit(getvariable(" + quoted(g.vector.variable()) + "), CAST(file_row_number AS INTEGER)) = 0"
+			}
+			parts[i] = "SELECT " + strings.Join(g.columns, ", ") + " FROM " + g.scan(r) + where
+		}
+		x.queries[r] = union(parts)
+		if len(parts) == 0 {
+			columns := make([]string, len(r.fields))
+			for i, f := range r.fields {
+				columns[i] = literal(schema.Value{}, f.Type) + " AS " + identifier(f.Name)
+			}
+			x.queries[r] = "SELECT " + strings.Join(r.withLabel(columns, ""), ", ") + " WHERE false"
+		}
 	}
-	return union(parts), nil
+	return nil
 }
 
 // withLabel adds the label's column where the table has one.
@@ -83,75 +101,69 @@ func (r *reading) withLabel(columns []string, label string) []string {
 	return append(columns, quoted(label)+" AS "+identifier(r.labelColumn))
 }
 
-// day gives a query for each group of files of a version that are alike: of one
-// partition, and with the same deletion vector or none.
-func (x *executor) day(r *reading, d day) ([]string, error) {
-	groups := map[string]*group{}
-	var order []string
-	own := d.snapshot.Schema()
-	partitions := d.snapshot.Metadata().PartitionColumns
-	for _, add := range d.snapshot.Files() {
-		key, err := action.Key(add.Path)
-		if err != nil {
-			return nil, err
-		}
-		id := fileID{of: r, key: key}
-		columns := make([]string, len(r.fields))
-		for i, f := range r.fields {
-			switch {
-			case own.IndexFold(f.Name) < 0: // of a later day
-				columns[i] = literal(schema.Value{}, f.Type) + " AS " + identifier(f.Name)
-			case slices.Contains(partitions, f.Name):
-				v, err := partitionValue(add, f)
-				if err != nil {
-					return nil, err
-				}
-				columns[i] = literal(v, f.Type) + " AS " + identifier(f.Name)
-			default:
-				columns[i] = identifier(f.Name)
-			}
-		}
-		where := ""
-		if add.DeletionVector != nil {
-			id.vector = add.DeletionVector.UniqueID()
-			where = " WHERE get_bit(getvariable(" + quoted(x.files.deleted[id].variable) + "), CAST(file_row_number AS INTEGER)) = 0"
-			id.vector = ""
-		}
-		name := where + "\x00" + strings.Join(columns, "\x00")
-		if groups[name] == nil {
-			groups[name] = &group{columns: columns, where: where}
-			order = append(order, name)
-		}
-		groups[name].add(quoted(x.files.data[id].path), add)
-	}
-	var data []string
-	for _, f := range r.fields {
-		if own.IndexFold(f.Name) >= 0 && !slices.Contains(partitions, f.Name) {
-			data = append(data, fmt.Sprintf("%s: {name: %s, type: %s, default_value: NULL}", quoted(f.Name), quoted(f.Name), quoted(typeName(f.Type))))
-		}
-	}
-	parts := make([]string, 0, len(order))
-	for _, name := range order {
-		g := groups[name]
-		// With a schema no file is opened before its rows are asked for, and a column
-		// has the table's type whatever the file keeps it as.
-		parts = append(parts, "SELECT "+strings.Join(r.withLabel(g.columns, d.label), ", ")+
-			" FROM read_parquet(["+strings.Join(g.paths, ", ")+"], schema = MAP {"+strings.Join(data, ", ")+
-			"}, hive_partitioning = false"+g.estimate()+")"+g.where)
-	}
-	return parts, nil
-}
-
-// group is files that one query reads.
+// group is files of a version that are read alike: of one partition, and with the
+// same deletion vector or none.
 type group struct {
-	columns []string
-	where   string
-	paths   []string
+	columns []string // expressions of r.fields and the label
+	missing []bool   // of r.fields, that the version does not have
+	values  []string // literals of the partition columns, in the order of r.fields
+	label   string
+	vector  *deleted
+	files   []*dataFile
 	rows    int64 // that are not deleted; below 0 where that is not known
 }
 
-func (g *group) add(path string, add *action.Add) {
-	g.paths = append(g.paths, path)
+// groups gives what the days of a reading are made of.
+func (x *executor) groups(r *reading) ([]*group, error) {
+	var list []*group
+	for _, d := range r.days {
+		own := d.snapshot.Schema()
+		partitions := d.snapshot.Metadata().PartitionColumns
+		found := map[string]*group{}
+		for _, add := range d.snapshot.Files() {
+			key, err := action.Key(add.Path)
+			if err != nil {
+				return nil, err
+			}
+			g := &group{missing: make([]bool, len(r.fields)), label: d.label}
+			for i, f := range r.fields {
+				value := ""
+				switch {
+				case own.IndexFold(f.Name) < 0: // a column of a later day
+					g.missing[i], value = true, literal(schema.Value{}, f.Type)
+				case slices.Contains(partitions, f.Name):
+					v, err := partitionValue(add, f)
+					if err != nil {
+						return nil, fmt.Errorf("version %d: %w", d.version, err)
+					}
+					value = literal(v, f.Type)
+					g.values = append(g.values, value)
+				}
+				if value != "" {
+					value += " AS "
+				}
+				g.columns = append(g.columns, value+identifier(f.Name))
+			}
+			g.columns = r.withLabel(g.columns, d.label)
+			id := fileID{of: r, key: key}
+			file := x.files.data[id]
+			if add.DeletionVector != nil {
+				id.vector = add.DeletionVector.UniqueID()
+				g.vector = x.files.deleted[id]
+			}
+			name := id.vector + "\x00" + strings.Join(g.values, "\x00")
+			if found[name] == nil {
+				found[name] = g
+				list = append(list, g)
+			}
+			found[name].add(file, add)
+		}
+	}
+	return list, nil
+}
+
+func (g *group) add(file *dataFile, add *action.Add) {
+	g.files = append(g.files, file)
 	known, err := stats.Parse(add.Stats, noColumns)
 	if err != nil || known.NumRecords < 0 || g.rows < 0 {
 		g.rows = -1
@@ -163,17 +175,30 @@ func (g *group) add(path string, add *action.Add) {
 	}
 }
 
-// estimate tells DuckDB how many rows there are, which it does not look up itself:
-// it decides which side of a join is kept in memory. It takes a fifth of the rows to
-// pass any condition, so those that do pass a deletion vector count five times.
-func (g *group) estimate() string {
-	switch {
-	case g.rows < 0:
-		return ""
-	case g.where != "":
-		return fmt.Sprintf(", explicit_cardinality = %d", 5*max(g.rows, 1))
+// scan reads the files of a group. With a schema no file is opened before its rows
+// are asked for, and a column has the table's type whatever the file keeps it as.
+func (g *group) scan(r *reading) string {
+	var columns []string
+	for i, f := range r.fields {
+		if !g.missing[i] && g.columns[i] == identifier(f.Name) {
+			columns = append(columns, fmt.Sprintf("%s: {name: %s, type: %s, default_value: NULL}", quoted(f.Name), quoted(f.Name), quoted(typeName(f.Type))))
+		}
 	}
-	return fmt.Sprintf(", explicit_cardinality = %d", max(g.rows, 1))
+	paths := make([]string, len(g.files))
+	for i, f := range g.files {
+		paths[i] = quoted(f.path)
+	}
+	// DuckDB does not look up how many rows there are, and decides by it which side of
+	// a join is kept in memory. It takes a fifth of the rows to pass any condition, so
+	// those that do pass a deletion vector count five times.
+	estimate := ""
+	if rows := max(g.rows, 1); g.rows >= 0 {
+		if g.vector != nil {
+			rows *= 5
+		}
+		estimate = fmt.Sprintf(", explicit_cardinality = %d", rows)
+	}
+	return "read_parquet([" + strings.Join(paths, ", ") + "], schema = MAP {" + strings.Join(columns, ", ") + "}, hive_partitioning = false" + estimate + ")"
 }
 
 // partitionValue gives the value that every row of a file has in a partition column.
@@ -191,7 +216,7 @@ func partitionValue(add *action.Add, column schema.Field) (schema.Value, error) 
 
 // start starts the statement.
 func (x *executor) start(ctx context.Context, byTable map[*Table]*reading) (*prepared, *stream, error) {
-	if err := createViews(ctx, x.engine, x.statement.refs, func(t *Table) (string, error) { return x.view(byTable[t]) }); err != nil {
+	if err := createViews(ctx, x.engine, x.statement.refs, func(t *Table) (string, error) { return x.queries[byTable[t]], nil }); err != nil {
 		return nil, nil, x.fault(err)
 	}
 	p, err := x.prepare(ctx, x.statement.text)

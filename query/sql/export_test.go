@@ -93,3 +93,11 @@ func Unfenced(dir string, paths []string, statement string) error {
 }
 
 var statementOf statement
+
+// SetMaxParts sets from how many groups of files on a table is a join, and gives
+// what sets it back.
+func SetMaxParts(n int) (restore func()) {
+	before := maxParts
+	maxParts = n
+	return func() { maxParts = before }
+}

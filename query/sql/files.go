@@ -36,13 +36,15 @@ type dataFile struct {
 	path string // on this machine; a copy where the store is not local
 }
 
-// deleted is a deletion vector as DuckDB gets it: a variable that holds a bit for
-// each row of the file.
+// deleted is a deletion vector as DuckDB gets it: a bit for each row of the file.
 type deleted struct {
-	file     *dataFile
-	add      *action.Add // that has it
-	variable string
+	file   *dataFile
+	add    *action.Add // that has it
+	number int
+	joined bool // it is a row of a table, not a variable
 }
+
+func (d *deleted) variable() string { return "__gscd_dv" + strconv.Itoa(d.number) }
 
 // files are those of all days that a statement sees, each once.
 type files struct {
@@ -82,7 +84,7 @@ func filesOf(readings []*reading, dir string) (*files, error) {
 				file := f.data[id]
 				id.vector = add.DeletionVector.UniqueID()
 				if f.deleted[id] == nil {
-					f.deleted[id] = &deleted{file: file, add: add, variable: "__gscd_dv" + strconv.Itoa(len(f.vectors))}
+					f.deleted[id] = &deleted{file: file, add: add, number: len(f.vectors)}
 					f.vectors = append(f.vectors, f.deleted[id])
 				}
 			}
@@ -186,8 +188,8 @@ func (f *dataFile) asFault(err error) error {
 	return fmt.Errorf("read %s: %w", f.add.Path, err)
 }
 
-// setVectors hands the deletion vectors to an engine. Where dry, they are empty.
-func (f *files) setVectors(ctx context.Context, e *engine, dry bool) error {
+// setVectors hands the deletion vectors to an executor. Where dry, they are empty.
+func (f *files) setVectors(ctx context.Context, x *executor, dry bool) error {
 	var mu sync.Mutex // an engine does one thing at a time
 	return inParallel(ctx, len(f.vectors), func(ctx context.Context, i int) error {
 		d := f.vectors[i]
@@ -200,7 +202,10 @@ func (f *files) setVectors(ctx context.Context, e *engine, dry bool) error {
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		return e.setBits(ctx, d.variable, bits)
+		if d.joined {
+			return x.addVector(ctx, d.number, bits)
+		}
+		return x.setBits(ctx, d.variable(), bits)
 	})
 }
 

@@ -41,7 +41,7 @@ func Run(ctx context.Context, text string, o Options) (*Rows, error) {
 		if errors.Is(err, errNewMinute) && attempt < 3 {
 			continue
 		}
-		if err == nil && o.Notice != nil {
+		if err == nil && o.Notice != nil && !p.statement.dry {
 			for _, n := range p.notices {
 				o.Notice(n)
 			}
@@ -98,7 +98,10 @@ func (p *planner) run(ctx context.Context) (rows *Rows, err error) {
 		return nil, err
 	}
 	undo = append(undo, x.close)
-	if err := f.setVectors(ctx, x.engine, p.statement.dry); err != nil {
+	if err := x.layOut(ctx, p.readings); err != nil {
+		return nil, err
+	}
+	if err := f.setVectors(ctx, x, p.statement.dry); err != nil {
 		return nil, err
 	}
 	if err := x.exec(ctx, "BEGIN"); err != nil {
@@ -138,6 +141,7 @@ func (p *planner) run(ctx context.Context) (rows *Rows, err error) {
 // lines of the plan.
 func (r *Rows) asPlan() {
 	each := r.each
+	r.plan = true
 	r.columns = []schema.Field{{Name: "plan", Type: schema.Of(schema.StringType), Nullable: true}}
 	r.each = func(yield func([]schema.Value, error) bool) {
 		for row, err := range each {

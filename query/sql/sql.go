@@ -86,6 +86,7 @@ type Stats struct {
 type Rows struct {
 	columns []schema.Field
 	stats   Stats
+	plan    bool
 	each    func(yield func([]schema.Value, error) bool)
 	close   func()
 }
@@ -96,6 +97,9 @@ func (r *Rows) Columns() []schema.Field { return r.columns }
 
 // Stats says what was opened.
 func (r *Rows) Stats() Stats { return r.stats }
+
+// IsPlan tells the answer of an EXPLAIN: one column, a line of the plan a row.
+func (r *Rows) IsPlan() bool { return r.plan }
 
 // All gives the rows, once, while they are made. A row is valid until the next
 // one. An error comes last: what came before it is not the whole.

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/signal"
+	"slices"
+	"syscall"
+
+	"github.com/spf13/pflag"
+	"go.uber.org/zap"
+
+	"github.com/gscd-io/gscd/config"
+	"github.com/gscd-io/gscd/delta"
+	"github.com/gscd-io/gscd/query/output"
+	"github.com/gscd-io/gscd/query/sql"
+	"github.com/gscd-io/gscd/savepoint"
+)
+
+// sqlFlags bound what a statement may use.
+type sqlFlags struct{ memoryLimit, tempLimit, tempDir string }
+
+func (f *sqlFlags) add(flags *pflag.FlagSet) {
+	flags.StringVar(&f.memoryLimit, "memory-limit", "2GiB", "with SQL: `size` of the memory for joins, groups and sorts; more goes to disk")
+	flags.StringVar(&f.tempLimit, "temp-limit", "20GiB", "with SQL: `size` that may go to disk, and that may be copied from S3")
+	flags.StringVar(&f.tempDir, "temp-dir", "", "with SQL: `folder` for what goes to disk (default: that of the system)")
+}
+
+// answer prints the answer to a statement.
+func (a *app) answer(ctx context.Context, statement string, f queryFlags) error {
+	if statement == "-" {
+		raw, err := io.ReadAll(a.stdin)
+		if err != nil {
+			return fmt.Errorf("read the statement: %w", err)
+		}
+		statement = string(raw)
+	}
+	o := sql.Options{Sealed: f.sealed, TempDir: f.sql.tempDir, Notice: func(text string) { a.noticef("%s", text) }}
+	for _, limit := range []struct {
+		flag, text string
+		into       *int64
+	}{{"memory-limit", f.sql.memoryLimit, &o.MemoryLimit}, {"temp-limit", f.sql.tempLimit, &o.TempLimit}} {
+		var size config.Size
+		if err := size.UnmarshalText([]byte(limit.text)); err != nil {
+			return usagef("--%s: %w", limit.flag, err)
+		}
+		if size <= 0 {
+			return usagef("--%s 0: give a size, such as 1GiB", limit.flag)
+		}
+		*limit.into = int64(size)
+	}
+	var err error
+	if o.Tables, err = a.sqlTables(f); err != nil {
+		return err
+	}
+	// Without this the program would be gone as soon as the reader of its output is
+	// (… | head), and its temporary files would stay.
+	signal.Ignore(syscall.SIGPIPE)
+	err = a.printAnswer(ctx, statement, o)
+	var fault *sql.Error
+	switch {
+	case errors.Is(err, syscall.EPIPE):
+		return silently(exitPipe, err)
+	case errors.As(err, &fault) && fault.Rejected:
+		return &exitError{code: exitUsage, err: err}
+	case f.sealed && notSealed(err):
+		return &exitError{code: exitNo, err: err}
+	}
+	return err
+}
+
+func (a *app) printAnswer(ctx context.Context, statement string, o sql.Options) error {
+	rows, err := sql.Run(ctx, statement, o)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	opened := rows.Stats()
+	a.log.Debug("opened", zap.Int("labels", opened.Days), zap.Int("files", opened.Files), zap.Int64("bytes", opened.Bytes), zap.Int64("copied", opened.Copied))
+	if rows.IsPlan() && a.flags.format == "" {
+		for row, err := range rows.All() {
+			if err != nil {
+				return err
+			}
+			if _, err := fmt.Fprintln(a.stdout, row[0].S); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	w, err := output.NewWriter(a.flags.format, a.stdout, rows.Columns())
+	if err != nil {
+		return err
+	}
+	for row, err := range rows.All() {
+		if err != nil {
+			return err
+		}
+		if err := w.Write(row); err != nil {
+			return err
+		}
+	}
+	return w.Close()
+}
+
+// sqlTables are the tables that a statement may name: the one that --table names,
+// and all that are configured.
+func (a *app) sqlTables(f queryFlags) ([]sql.Table, error) {
+	cfg, err := a.config()
+	if err != nil {
+		return nil, err
+	}
+	var refs []tableRef
+	if a.flags.table != "" {
+		ref, err := a.resolveTable(a.flags.table)
+		if err != nil {
+			return nil, err
+		}
+		refs = append(refs, ref)
+	}
+	for i := range cfg.Tables {
+		if t := &cfg.Tables[i]; len(refs) == 0 || refs[0].Config != t {
+			refs = append(refs, configured(t))
+		}
+	}
+	opened := 0
+	var tables []sql.Table
+	for i, ref := range refs {
+		names := []string{ref.Name}
+		if i == 0 && (a.flags.table != "" || len(refs) == 1) {
+			names = append(names, "t")
+		}
+		tables = append(tables, sql.Table{Names: names, Open: func(ctx context.Context) (*sql.Source, error) {
+			if opened++; opened > 1 && f.version >= 0 {
+				return nil, usagef("--version is of one table, and the statement names several: use --as-of, or dt in the statement")
+			}
+			return a.sqlSource(ctx, ref, f)
+		}})
+	}
+	return tables, nil
+}
+
+// sqlSource opens a table for a statement, at the version that the flags fix.
+func (a *app) sqlSource(ctx context.Context, ref tableRef, f queryFlags) (*sql.Source, error) {
+	t, err := a.openRef(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	s := &sql.Source{Name: t.Name, Store: t.store, Table: t.table, Newest: t.newest, Labels: t.labels}
+	if f.asOf == "" && f.timestamp == "" && f.version < 0 {
+		return s, nil
+	}
+	if s.Fixed, err = a.pointInTime(ctx, t, f); err != nil {
+		return nil, err
+	}
+	s.FixedLabel, err = t.labelOf(ctx, s.Fixed, f.asOf)
+	return s, err
+}
+
+// labelOf is the label of a version: the one that was asked for, else the last
+// that it is the savepoint of, else the one that was open then; "" in a table
+// without labels.
+func (t *openedTable) labelOf(ctx context.Context, at *delta.Snapshot, asked string) (string, error) {
+	if t.labels == nil {
+		return "", nil
+	}
+	if asked != "" {
+		r, err := t.labels.Resolve(asked, false)
+		return r.Entry.Name, err
+	}
+	for _, e := range slices.Backward(t.labels.Entries) {
+		if e.State == savepoint.Sealed && e.Version == at.Version() {
+			return e.Name, nil
+		}
+	}
+	p, err := savepoint.ProgressOf(ctx, t.table, at)
+	if err != nil {
+		return "", fmt.Errorf("table %s: version %d: %w", t.Name, at.Version(), err)
+	}
+	return t.labels.Calendar.Name(p.State.Open), nil
+}
