@@ -5,18 +5,24 @@ package sql_test
 import (
 	"context"
 	"errors"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/johannesboyne/gofakes3"
+	"github.com/johannesboyne/gofakes3/backend/s3mem"
 	"go.uber.org/goleak"
 
+	"github.com/gscd-io/gscd/delta/action"
 	"github.com/gscd-io/gscd/delta/objstore"
 	"github.com/gscd-io/gscd/delta/objstore/mem"
+	"github.com/gscd-io/gscd/delta/objstore/s3"
 	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/query"
 	"github.com/gscd-io/gscd/query/sql"
@@ -61,6 +67,11 @@ func TestRowsOfADay(t *testing.T) {
 		if len(a.notices) != 1 || a.notices[0] != openNotice {
 			t.Errorf("%s: %q", statement, a.notices)
 		}
+	}
+	// A natural join joins by the label.
+	n := mustAsk(t, sql.Options{Tables: s.tables()}, "SELECT count(*), count(DISTINCT dt) FROM orders NATURAL JOIN (SELECT id AS uid, dt FROM user_dim)")
+	if want := mustAsk(t, sql.Options{Tables: s.tables()}, "SELECT count(*), count(DISTINCT o.dt) FROM orders o JOIN user_dim u ON o.uid = u.id AND o.dt = u.dt"); n.csv != want.csv || n.stats.Days != 22 {
+		t.Errorf("a natural join: %s %+v, want %s", n.csv, n.stats, want.csv)
 	}
 	// The column comes last, and is the open label.
 	a := mustAsk(t, sql.Options{Tables: s.tables()}, "SELECT * FROM orders WHERE id = 1")
@@ -152,6 +163,41 @@ func TestDamagedFiles(t *testing.T) {
 	}
 	if a, err := ask(t, sql.Options{Tables: s.tables()}, "SELECT * FROM orders"); err == nil {
 		t.Errorf("a link that leads out of the table is followed: %q", a.csv)
+	}
+}
+
+// A folder may be called as a pattern is written; only its own files are read.
+func TestNamesLikePatterns(t *testing.T) {
+	_, dir := ownShop(t)
+	odd := filepath.Join(dir, "a [b]* ?'\"")
+	if err := os.CopyFS(odd, os.DirFS(filepath.Join(dir, "user_dim"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(filepath.Join(dir, "a bc d'\""), os.DirFS(filepath.Join(dir, "orders"))); err != nil {
+		t.Fatal(err)
+	}
+	o := sql.Options{Tables: []sql.Table{table(openLocal(t, odd), "odd")}}
+	if a := mustAsk(t, o, "SELECT count(*) FROM odd WHERE dt = '2022-07-09'"); a.csv != "21\n" || a.stats.Copied > 0 {
+		t.Errorf("got %s, %+v", a.csv, a.stats)
+	}
+}
+
+// Columns may be called as DuckDB calls the places of rows; the rows that are deleted
+// stay so.
+func TestColumnsLikePlaces(t *testing.T) {
+	store := mem.New()
+	ingestInto(t, store, "odd", recordOddColumns, map[string]string{"id": "bigint", "filename": "string", "file_row_number": "bigint", "file_index": "bigint", "rowid": "bigint"})
+	src, err := openSource(store, "odd")
+	if err != nil || !slices.ContainsFunc(src.Newest.Files(), func(f *action.Add) bool { return f.DeletionVector != nil }) {
+		t.Fatalf("no row of a file is deleted: %v", err)
+	}
+	for _, parts := range []int{0, 32} {
+		restore := sql.SetMaxParts(parts)
+		a := mustAsk(t, sql.Options{Tables: []sql.Table{table(store, "odd")}}, "SELECT id, filename, file_row_number, file_index, rowid FROM odd ORDER BY id")
+		restore()
+		if a.csv != "1,f1,1,10,100\n3,f3,3,30,300\n" {
+			t.Errorf("%d: got %s", parts, a.csv)
+		}
 	}
 }
 
@@ -288,24 +334,69 @@ func (r *remote) GetRange(ctx context.Context, key string, offset, length int64)
 	return r.Store.GetRange(ctx, key, offset, length)
 }
 
+// bucket opens a folder of an S3 storage in this process.
+func bucket(t *testing.T, folder string) objstore.Store {
+	t.Helper()
+	for _, name := range []string{"AWS_PROFILE", "AWS_REGION", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"} {
+		t.Setenv(name, "")
+	}
+	backend := s3mem.New()
+	if err := backend.CreateBucket("lake"); err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(gofakes3.New(backend, gofakes3.WithLogger(gofakes3.DiscardLog())).Server())
+	t.Cleanup(server.Close)
+	client, err := s3.NewClient(ctx, s3.Options{Endpoint: server.URL, PathStyle: true, AccessKeyID: "AKIDEXAMPLE", SecretAccessKey: "secret"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := client.Store("lake", folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+// copyTo copies a table.
+func copyTo(t *testing.T, to, from objstore.Store) objstore.Store {
+	t.Helper()
+	for o, err := range from.List(ctx, "", "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := from.Get(ctx, o.Key)
+		if err == nil {
+			err = to.Put(ctx, o.Key, data)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return to
+}
+
 // Tables of other stores are copied, only the days that are asked for, and nothing
 // of them stays.
 func TestOtherStores(t *testing.T) {
-	users := &remote{Store: mem.New()}
-	s := shop{users, mem.New()}
-	ingestInto(t, s.users, "user_dim", recordUsers, shopTypes)
-	ingestInto(t, s.orders, "orders", recordOrders, map[string]string{"id": "bigint", "uid": "bigint", "price": "bigint"})
+	t.Run("memory", func(t *testing.T) { testStore(t, mem.New(), mem.New()) })
+	t.Run("S3", func(t *testing.T) { testStore(t, bucket(t, "user_dim"), bucket(t, "orders")) })
+}
+
+func testStore(t *testing.T, users, orders objstore.Store) {
 	local := localShop(t)
+	counting := &remote{Store: copyTo(t, users, local.users)}
+	s := shop{counting, copyTo(t, orders, local.orders)}
 	for statement, files := range map[string]int64{
 		"SELECT * FROM user_dim WHERE dt = '2022-07-09' ORDER BY id":                                                                                 3,
 		"SELECT a.id, a.name, b.name FROM user_dim a JOIN user_dim b USING (id) WHERE a.dt = '2022-07-09' AND b.dt = '2022-07-10' ORDER BY id":       4,
 		"SELECT dt, count(*), sum(amount) FROM user_dim WHERE dt BETWEEN '2022-07-09' AND '2022-07-11' GROUP BY dt ORDER BY dt":                      5,
 		"SELECT u.dt, sum(price) FROM orders o JOIN user_dim u ON o.uid = u.id AND o.dt = u.dt WHERE u.dt = '2022-07-09' AND o.id > 3 GROUP BY u.dt": 3,
+		"SELECT dt, count(*), sum(amount), max(vip) FROM user_dim GROUP BY dt ORDER BY dt":                                                           11,
 		"EXPLAIN SELECT * FROM user_dim": 0, "DESCRIBE user_dim": 0,
 	} {
-		users.parts.Store(0)
+		counting.parts.Store(0)
 		a := mustAsk(t, sql.Options{Tables: s.tables()}, statement)
-		if got := users.parts.Load(); got != files {
+		if got := counting.parts.Load(); got != files {
 			t.Errorf("%s: %d files were copied, want %d", statement, got, files)
 		}
 		if want := mustAsk(t, sql.Options{Tables: local.tables()}, statement); !strings.HasPrefix(statement, "E") && a.csv != want.csv {

@@ -22,6 +22,13 @@
 // DuckDB's optimizer leaves over of these branches is what the statement can see;
 // a branch falls only where the statement is false for its label whatever the
 // rows. So conditions work where SQL lets them: in joins, subqueries and CTEs.
+// Conditions that might fail, as casts might, it does not look into; those of labels
+// alone are evaluated for each label before.
+//
+// How files are read: those of one version, partition and deletion vector by a query
+// each, with the vector as a constant. Where these are many, each file is read once,
+// and joined with a table that says which days have it, and without which rows. Files
+// of stores that are not local are copied first, whole.
 //
 // Invariants:
 //
@@ -35,6 +42,6 @@
 //     file but those of 2, load no extension and change no setting.
 //  4. dt = LABEL of a label that can't be answered is the error that Resolve gives,
 //     not an empty answer; a range of dt leaves such labels out with a notice.
-//  5. Memory is bounded by MemoryLimit, disk by TempLimit, whatever the number of
-//     rows of the answer; nothing stays on disk after Close.
+//  5. Memory is bounded by MemoryLimit and the deletion vectors, disk by TempLimit,
+//     whatever the number of rows of the answer; nothing stays on disk after Close.
 package sql

@@ -240,5 +240,13 @@ func asError(statement string, err error, rejected bool) error {
 // quoted gives a text as an SQL literal; it must have no zero byte.
 func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
 
+// unquoted gives the name of an identifier.
+func unquoted(name string) string {
+	if !strings.HasPrefix(name, `"`) {
+		return name
+	}
+	return strings.ReplaceAll(name[1:len(name)-1], `""`, `"`)
+}
+
 // identifier gives a name as an SQL identifier.
 func identifier(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }

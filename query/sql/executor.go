@@ -79,7 +79,11 @@ func (x *executor) layOut(ctx context.Context, readings []*reading) error {
 			if g.vector != nil {
 				where = " WHERE get_bit(getvariable(" + quoted(g.vector.variable()) + "), CAST(file_row_number AS INTEGER)) = 0"
 			}
-			parts[i] = "SELECT " + strings.Join(g.columns, ", ") + " FROM " + g.scan(r) + where
+			columns := make([]string, len(g.cells))
+			for c := range g.cells {
+				columns[c] = g.cells[c].expression()
+			}
+			parts[i] = "SELECT " + strings.Join(r.withLabel(columns, g.label), ", ") + " FROM " + g.scan(r) + where
 		}
 		x.queries[r] = union(parts)
 		if len(parts) == 0 {
@@ -104,14 +108,35 @@ func (r *reading) withLabel(columns []string, label string) []string {
 // group is files of a version that are read alike: of one partition, and with the
 // same deletion vector or none.
 type group struct {
-	columns []string // expressions of r.fields and the label
-	missing []bool   // of r.fields, that the version does not have
-	values  []string // literals of the partition columns, in the order of r.fields
-	label   string
-	vector  *deleted
-	files   []*dataFile
-	rows    int64 // that are not deleted; below 0 where that is not known
+	cells  []cell // of r.fields
+	label  string
+	vector *deleted
+	files  []*dataFile
+	rows   int64 // that are not deleted; below 0 where that is not known
 }
+
+// cell says where a column of a group comes from: a column of the files, or a
+// literal, of all rows of the files of a partition or of the whole version.
+type cell struct {
+	name    string // of the column in SQL, an identifier
+	inner   string // of the column of the files, an identifier; "" for a literal
+	literal string
+	missing bool // the version does not have the column, and the literal is NULL
+}
+
+func (c *cell) expression() string {
+	switch c.inner {
+	case "":
+		return c.literal + " AS " + c.name
+	case c.name:
+		return c.name
+	}
+	return c.inner + " AS " + c.name
+}
+
+// virtualColumns are what DuckDB calls the places of a row; a column of a table
+// that has such a name gets another one inside.
+var virtualColumns = []string{"filename", "file_row_number", "file_index", "rowid"}
 
 // groups gives what the days of a reading are made of.
 func (x *executor) groups(r *reading) ([]*group, error) {
@@ -125,33 +150,34 @@ func (x *executor) groups(r *reading) ([]*group, error) {
 			if err != nil {
 				return nil, err
 			}
-			g := &group{missing: make([]bool, len(r.fields)), label: d.label}
+			g := &group{label: d.label}
+			partition := ""
 			for i, f := range r.fields {
-				value := ""
+				c := cell{name: identifier(f.Name)}
 				switch {
 				case own.IndexFold(f.Name) < 0: // a column of a later day
-					g.missing[i], value = true, literal(schema.Value{}, f.Type)
+					c.literal, c.missing = literal(schema.Value{}, f.Type), true
 				case slices.Contains(partitions, f.Name):
 					v, err := partitionValue(add, f)
 					if err != nil {
 						return nil, fmt.Errorf("version %d: %w", d.version, err)
 					}
-					value = literal(v, f.Type)
-					g.values = append(g.values, value)
+					c.literal = literal(v, f.Type)
+					partition += "\x00" + c.literal
+				case slices.Contains(virtualColumns, strings.ToLower(f.Name)):
+					c.inner = fmt.Sprintf("__gscd_c%d", i)
+				default:
+					c.inner = c.name
 				}
-				if value != "" {
-					value += " AS "
-				}
-				g.columns = append(g.columns, value+identifier(f.Name))
+				g.cells = append(g.cells, c)
 			}
-			g.columns = r.withLabel(g.columns, d.label)
 			id := fileID{of: r, key: key}
 			file := x.files.data[id]
 			if add.DeletionVector != nil {
 				id.vector = add.DeletionVector.UniqueID()
 				g.vector = x.files.deleted[id]
 			}
-			name := id.vector + "\x00" + strings.Join(g.values, "\x00")
+			name := id.vector + partition
 			if found[name] == nil {
 				found[name] = g
 				list = append(list, g)
@@ -180,8 +206,9 @@ func (g *group) add(file *dataFile, add *action.Add) {
 func (g *group) scan(r *reading) string {
 	var columns []string
 	for i, f := range r.fields {
-		if !g.missing[i] && g.columns[i] == identifier(f.Name) {
-			columns = append(columns, fmt.Sprintf("%s: {name: %s, type: %s, default_value: NULL}", quoted(f.Name), quoted(f.Name), quoted(typeName(f.Type))))
+		if inner := g.cells[i].inner; inner != "" {
+			columns = append(columns, fmt.Sprintf("%s: {name: %s, type: %s, default_value: NULL}",
+				quoted(f.Name), quoted(unquoted(inner)), quoted(typeName(f.Type))))
 		}
 	}
 	paths := make([]string, len(g.files))

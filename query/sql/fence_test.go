@@ -133,7 +133,9 @@ var ways = []string{
 	"SELECT 1; SELECT 2", "SELECT 1; DROP VIEW user_dim", "SELECT 1;; COPY user_dim TO '%[3]s/out.csv'", "SELECT 1; -- \nSELECT 2",
 	"SELECT $1", "SELECT ?", "SELECT $name",
 	"PIVOT user_dim ON city USING count(*)", // it makes a type first
-	"SELECT 1\x00; DROP VIEW user_dim",
+	"SELECT 1\x00; DROP VIEW user_dim", "SELECT '\xff'",
+	"SELECT * FROM " + strings.Repeat("(SELECT * FROM ", 5000) + "user_dim" + strings.Repeat(")", 5000),
+	"SELECT " + strings.Repeat("(", 20_000) + "1" + strings.Repeat(")", 20_000), "SELECT 1" + strings.Repeat(" + 1", 5000),
 	"", "   ", "-- nothing", ";", "nonsense", "SELECT", "SELECT * FROM user_dim WHERE name = 'it''s",
 }
 

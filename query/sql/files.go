@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/gscd-io/gscd/delta"
@@ -33,7 +34,8 @@ type dataFile struct {
 	of   *reading
 	add  *action.Add
 	key  string
-	path string // on this machine; a copy where the store is not local
+	path string // on this machine: the file, a copy of it, or a link to it
+	real string // what a link leads to
 }
 
 // deleted is a deletion vector as DuckDB gets it: a bit for each row of the file.
@@ -48,7 +50,7 @@ func (d *deleted) variable() string { return "__gscd_dv" + strconv.Itoa(d.number
 
 // files are those of all days that a statement sees, each once.
 type files struct {
-	dir     string // for copies; it is made when there is one
+	dir     string // for copies and links
 	data    map[fileID]*dataFile
 	deleted map[fileID]*deleted
 	order   []*dataFile
@@ -102,29 +104,30 @@ func (f *files) fetch(ctx context.Context, limit int64, dry bool) error {
 		f.stats.Bytes += file.add.Size
 		if store, ok := file.of.Store.(*local.Store); ok {
 			file.path = filepath.Join(store.String(), filepath.FromSlash(file.key))
-			continue
+			if !strings.ContainsAny(file.path, "*?[") {
+				continue
+			}
+			file.real = file.path // DuckDB would take it for a pattern of names
+		} else if !dry {
+			f.stats.Copied += file.add.Size
 		}
 		file.path = filepath.Join(f.dir, strconv.Itoa(i)+".parquet")
-		f.stats.Copied += file.add.Size
 	}
-	if f.stats.Copied > 0 {
-		if dry {
-			f.stats.Copied = 0
-		}
-		if f.stats.Copied > limit {
-			return fmt.Errorf("%w: %d bytes of %d files, and the limit is %d: ask for fewer days, or raise --temp-limit",
-				ErrTempLimit, f.stats.Copied, len(f.order), limit)
-		}
-		if err := os.Mkdir(f.dir, 0o700); err != nil {
-			return fmt.Errorf("make room for copies: %w", err)
-		}
+	if f.stats.Copied > limit {
+		return fmt.Errorf("%w: %d bytes of %d files, and the limit is %d: ask for fewer days, or raise --temp-limit",
+			ErrTempLimit, f.stats.Copied, len(f.order), limit)
+	}
+	if err := os.Mkdir(f.dir, 0o700); err != nil {
+		return fmt.Errorf("make room for copies: %w", err)
 	}
 	return inParallel(ctx, len(f.order), func(ctx context.Context, i int) error {
 		file := f.order[i]
 		var err error
 		switch _, isLocal := file.of.Store.(*local.Store); {
 		case isLocal:
-			err = file.look(ctx)
+			if err = file.look(ctx); err == nil && file.real != "" {
+				err = os.Symlink(file.real, file.path)
+			}
 		case dry:
 			err = os.WriteFile(file.path, nil, 0o600)
 		default:

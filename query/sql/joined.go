@@ -23,12 +23,9 @@ func (x *executor) joined(ctx context.Context, r *reading, groups []*group) (str
 	// Days whose versions have the same columns are read together.
 	var parts []string
 	for len(groups) > 0 {
-		alike := func(g *group) bool {
-			return slices.Equal(g.missing, groups[0].missing) && len(g.values) == len(groups[0].values)
-		}
 		var own, others []*group
 		for _, g := range groups {
-			if alike(g) {
+			if slices.EqualFunc(g.cells, groups[0].cells, func(a, b cell) bool { return a.inner == b.inner && a.missing == b.missing }) {
 				own = append(own, g)
 			} else {
 				others = append(others, g)
@@ -62,7 +59,12 @@ func (x *executor) join(ctx context.Context, r *reading, groups []*group) (strin
 				places[f] = len(all.files)
 				all.files = append(all.files, f)
 			}
-			row := append([]string{fmt.Sprint(places[f]), quoted(g.label), vector}, g.values...)
+			row := []string{fmt.Sprint(places[f]), quoted(g.label), vector}
+			for _, c := range g.cells {
+				if c.inner == "" && !c.missing {
+					row = append(row, c.literal)
+				}
+			}
 			rows = append(rows, "("+strings.Join(row, ", ")+")")
 		}
 		if all.rows >= 0 {
@@ -74,16 +76,16 @@ func (x *executor) join(ctx context.Context, r *reading, groups []*group) (strin
 	}
 	columns := []string{"__gscd_place BIGINT", "__gscd_label VARCHAR", "__gscd_v INTEGER"}
 	outer, inner := make([]string, 0, len(r.fields)+1), []string{"file_index AS __gscd_file", "file_row_number AS __gscd_row"}
-	for i, f := range r.fields {
-		switch name := identifier(f.Name); {
-		case all.missing[i]:
-			outer = append(outer, all.columns[i])
-		case all.columns[i] == name:
-			outer, inner = append(outer, name), append(inner, name)
+	for i, c := range all.cells {
+		switch {
+		case c.missing:
+			outer = append(outer, c.expression())
+		case c.inner != "":
+			outer, inner = append(outer, c.expression()), append(inner, c.inner)
 		default:
 			value := fmt.Sprintf("__gscd_p%d", i)
-			columns = append(columns, value+" "+typeName(f.Type))
-			outer = append(outer, value+" AS "+name)
+			columns = append(columns, value+" "+typeName(r.fields[i].Type))
+			outer = append(outer, value+" AS "+c.name)
 		}
 	}
 	if r.labelColumn != "" {

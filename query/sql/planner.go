@@ -168,6 +168,9 @@ func (p *planner) usesLabels(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	if hasNaturalJoin(p.statement.tree) { // which joins by the label too
+		return true, nil
+	}
 	query := p.statement.query
 	if tree, changed := withoutExclusions(p.statement.tree, p.labelColumns()); changed {
 		if query, err = p.render(ctx, tree); err != nil {
@@ -184,6 +187,23 @@ func (p *planner) usesLabels(ctx context.Context) (bool, error) {
 	}
 	bound.close()
 	return false, nil
+}
+
+func hasNaturalJoin(part any) bool {
+	switch part := part.(type) {
+	case []any:
+		return slices.ContainsFunc(part, hasNaturalJoin)
+	case map[string]any:
+		if text(part, "ref_type") == "NATURAL" {
+			return true
+		}
+		for _, p := range part {
+			if hasNaturalJoin(p) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // labelColumns are the names that the label's column has, in lower case.

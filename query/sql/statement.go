@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // statement is what was asked, parsed and checked.
@@ -42,6 +43,13 @@ var explainForm = regexp.MustCompile(`(?is)^((?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*)
 func parse(ctx context.Context, e *engine, given string, tables []Table) (*statement, error) {
 	if at := strings.IndexByte(given, 0); at >= 0 {
 		return nil, rejectedf(given, at, "the statement has a zero byte")
+	}
+	for at := 0; at < len(given); {
+		r, n := utf8.DecodeRuneInString(given[at:])
+		if r == utf8.RuneError && n == 1 {
+			return nil, rejectedf(given, at, "the statement is not UTF-8")
+		}
+		at += n
 	}
 	s := &statement{text: given, query: given}
 	if m := explainForm.FindStringSubmatch(given); m != nil {

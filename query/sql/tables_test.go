@@ -107,6 +107,24 @@ func recordOrders(w *bytes.Buffer) {
 	}
 }
 
+// recordOddColumns writes three rows and deletes one.
+func recordOddColumns(w *bytes.Buffer) {
+	for i, op := range []string{"c", "c", "c", "d"} {
+		id := i%3 + 1
+		if op == "d" {
+			id = 2
+		}
+		at := firstDay.Add(time.Duration(i) * 8 * time.Hour).Add(time.Hour).UnixMilli() // the delete is of the day after
+		row := fmt.Sprintf(`{"id":%d,"filename":"f%d","file_row_number":%d,"file_index":%d,"rowid":%d}`, id, id, id, 10*id, 100*id)
+		before, after := "null", row
+		if op == "d" {
+			before, after = row, "null"
+		}
+		fmt.Fprintf(w, `{"partition":0,"offset":%d,"ts":%d,"key":{"id":%d},"value":{"op":"%s","before":%s,"after":%s,"source":{"connector":"mysql","name":"shop","db":"shop","table":"odd","file":"bin.000001","pos":%d,"ts_ms":%d}}}`+"\n",
+			i, at, id, op, before, after, 100*(i+1), at)
+	}
+}
+
 // recordOwnDays writes two days of a table that has a column dt itself.
 func recordOwnDays(w *bytes.Buffer) {
 	for day := range 2 {
