@@ -220,6 +220,8 @@ func TestLabelsWithoutAnswer(t *testing.T) {
 		"SELECT * FROM user_dim WHERE dt = '2022-07-01'":                                                                                       savepoint.ErrBefore,
 		"SELECT * FROM user_dim WHERE dt = DATE '2022-07-01'":                                                                                  savepoint.ErrBefore,
 		"SELECT * FROM user_dim WHERE dt = '2022-07-09'":                                                                                       savepoint.ErrDeleted,
+		"SELECT * FROM user_dim WHERE dt = DATE '2022-07-10' - INTERVAL 1 DAY":                                                                 savepoint.ErrDeleted,
+		"SELECT * FROM user_dim WHERE dt = TIMESTAMP '2022-07-01'":                                                                             savepoint.ErrBefore,
 		"SELECT * FROM user_dim WHERE dt::DATE = DATE '2022-07-10' - 1":                                                                        savepoint.ErrDeleted,
 		"SELECT * FROM user_dim WHERE dt IN ('2022-07-08', '2022-07-09')":                                                                      savepoint.ErrDeleted,
 		"SELECT * FROM user_dim WHERE dt = '2022-07-16'":                                                                                       savepoint.ErrRolledBack,

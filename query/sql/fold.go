@@ -3,6 +3,7 @@
 package sql
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -175,16 +176,31 @@ func (p *planner) askedFor(ctx context.Context) ([]string, error) {
 		}
 	}
 	look(p.statement.tree)
+	if len(values) == 0 {
+		return nil, nil
+	}
+	names := []string{"('')"}
+	for _, r := range p.readings {
+		if r.hasDays() {
+			for _, e := range r.Labels.Entries {
+				names = append(names, "("+quoted(e.Name)+")")
+			}
+		}
+	}
+	if err := p.exec(ctx, "CREATE OR REPLACE TABLE __gscd.names (name VARCHAR); INSERT INTO __gscd.names VALUES "+strings.Join(names, ", ")); err != nil {
+		return nil, err
+	}
 	var asked []string
 	for _, v := range values[:min(len(values), maxAsked)] {
-		rows, err := p.evaluated(ctx, "SELECT TRY(__gscd_value)::VARCHAR", v)
+		// A date or a time is equal to a label that is spelled another way.
+		rows, err := p.evaluated(ctx, "SELECT TRY(__gscd_value)::VARCHAR, (SELECT min(name) FROM __gscd.names WHERE TRY(name = __gscd_value))", v)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
 		if err != nil || len(rows) != 1 {
 			continue // it can't be bound, say, which is told in its place
 		}
-		s := rows[0][0]
+		s := cmp.Or(rows[0][1], strings.TrimSuffix(strings.TrimSuffix(rows[0][0], "+00"), " 00:00:00"))
 		odd := strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
 		if s != "" && len(s) <= 64 && !odd && !slices.Contains(asked, s) {
 			asked = append(asked, s)

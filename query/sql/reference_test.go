@@ -120,6 +120,8 @@ func TestLikeAWarehouse(t *testing.T) {
 		{1, "SELECT * FROM user_dim WHERE dt = DATE '2022-07-09'"},
 		{1, "SELECT * FROM user_dim WHERE CAST(dt AS DATE) = CAST('2022-07-09' AS DATE)"},
 		{1, "SELECT * FROM user_dim WHERE dt = strftime(DATE '2022-07-10' - 1, '%Y-%m-%d')"},
+		{1, "SELECT * FROM user_dim WHERE dt = DATE '2022-07-10' - INTERVAL 1 DAY"},
+		{1, "SELECT * FROM user_dim WHERE dt = TIMESTAMPTZ '2022-07-09 00:00:00+00'"},
 		{1, "SELECT * FROM user_dim WHERE dt > '2022-07-08' AND dt < '2022-07-10'"},
 		{1, "SELECT * FROM user_dim WHERE NOT (dt <> '2022-07-09')"},
 		{1, "SELECT * FROM (SELECT * FROM user_dim) AS u WHERE u.dt = '2022-07-09'"},
@@ -224,7 +226,7 @@ func genCondition(t *rapid.T, of string, depth int) string {
 	case 6:
 		return "CAST(" + c + " AS DATE) " + op() + " DATE " + l()
 	case 7:
-		return c + " " + op() + " DATE " + l() + " + 1"
+		return c + " " + op() + " DATE " + l() + rapid.SampledFrom([]string{" + 0", " + INTERVAL 0 DAY"}).Draw(t, "plus")
 	case 8:
 		return c + " LIKE '%" + l()[9:]
 	case 9:
