@@ -98,10 +98,11 @@ func (l *Lane) sealByHand(h *ByHand) (*progress.Evidence, error) {
 	e := l.evidence(ends, snapshotter.Decision{Seal: true, Rules: rules}, clock)
 	e.Forced, e.Reason = true, reason
 	l.openNext()
-	if err := l.commitSeals([]progress.Evidence{e}); err != nil {
+	seals := []progress.Evidence{e}
+	if err := l.commitSeals(seals); err != nil {
 		return nil, err
 	}
-	return &e, nil
+	return &seals[0], nil
 }
 
 func (l *Lane) checkByHand(name string, clock time.Time) error {

@@ -374,6 +374,4 @@ func (l *Lane) obsolete(r *action.Remove) bool {
 	return r.DeletionVector == nil || short(r.DeletionVector.PathOrInlineDV)
 }
 
-func digest(s *delta.Snapshot) string { return savepoint.Digest(s) }
-
 func rfc3339(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }

@@ -101,7 +101,7 @@ func (l *Lane) facts(segment uint32) facts {
 		return f
 	}
 	f := unknownFacts
-	if text, ok := l.writer.Footer(segment)[factsKey]; ok {
+	if text, ok := l.writer.Footer(l.ctx, segment)[factsKey]; ok {
 		if json.Unmarshal([]byte(text), &f) != nil {
 			f = unknownFacts
 		}

@@ -126,9 +126,6 @@ func (l *Lane) run() error {
 	if err := l.load(); err != nil {
 		return err
 	}
-	if waited, err := l.waitForTurn(l.ctx); waited || err != nil {
-		return errors.Join(err, errReload)
-	}
 	if l.p == nil {
 		ready, err := l.findFirstLabel()
 		if err != nil || !ready {

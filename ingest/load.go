@@ -92,6 +92,9 @@ func (l *Lane) loadState() error {
 	if err := l.checkOwner(); err != nil {
 		return err
 	}
+	if waited, err := l.waitForTurn(l.ctx); waited || err != nil {
+		return errors.Join(err, errReload)
+	}
 	l.setColumns(l.base.Schema(), l.p.ColumnsAtOpen)
 	l.judge = snapshotter.NewJudge(l.o.Calendar, &l.p.State)
 	if l.writer, err = l.openWriter(l.base); err != nil {

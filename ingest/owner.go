@@ -41,7 +41,7 @@ func newOwner() string {
 
 // checkOwner compares the table's owner with the lane.
 func (l *Lane) checkOwner() error {
-	if l.owner == "" || l.p == nil {
+	if l.owner == "" {
 		return nil
 	}
 	other := l.p.Owner != "" && l.p.Owner != l.owner
@@ -73,7 +73,7 @@ func (l *Lane) takeOwnership() {
 // waitForTurn waits where the epoch was raised often of late; waited tells that
 // the table must be looked at again.
 func (l *Lane) waitForTurn(ctx context.Context) (waited bool, err error) {
-	if l.p == nil || l.owns || l.waited || l.o.UntilEnd || l.owner == "" {
+	if l.owns || l.waited || l.o.UntilEnd || l.owner == "" {
 		return false, nil
 	}
 	l.waited = true

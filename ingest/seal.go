@@ -3,6 +3,7 @@ package ingest
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -151,7 +152,8 @@ func (l *Lane) seal(ends []snapshotter.End, d snapshotter.Decision, clock time.T
 	return l.commitSeals(seals)
 }
 
-// commitSeals makes the savepoint of the labels that were just closed.
+// commitSeals makes the savepoint of the labels that were just closed; it sets
+// the digest of their evidence.
 func (l *Lane) commitSeals(seals []progress.Evidence) error {
 	l.p.Kind = progress.SealKind
 	l.p.Label = l.o.Calendar.Name(l.state().Open)
@@ -163,6 +165,10 @@ func (l *Lane) commitSeals(seals []progress.Evidence) error {
 	version := int64(0)
 	if l.base != nil {
 		version = l.base.Version() + 1
+		digest := savepoint.Digest(l.base) // a seal changes no file: of all its labels alike
+		for i := range seals {
+			seals[i].Digest = digest
+		}
 	}
 	l.p.LastSeal = version
 	for _, s := range seals {
@@ -204,13 +210,7 @@ func (l *Lane) openNext() {
 	l.columns.opened(l.p.ColumnsAtOpen)
 	l.p.Markers = l.markers.Prune(l.p.Markers, open)
 	sealed := func(r progress.RolledBack) bool { return r.Label < open && !r.ForGood }
-	kept := l.p.RolledBack[:0:0]
-	for _, r := range l.p.RolledBack {
-		if !sealed(r) {
-			kept = append(kept, r)
-		}
-	}
-	l.p.RolledBack = kept
+	l.p.RolledBack = slices.DeleteFunc(l.p.RolledBack, sealed)
 }
 
 // anythingFor reports whether the open label has work before it could be
@@ -235,9 +235,6 @@ func (l *Lane) evidence(ends []snapshotter.End, d snapshotter.Decision, clock ti
 	e := progress.Evidence{
 		Label: s.Open, Name: l.o.Calendar.Name(s.Open), SealedAt: rfc3339(time.Now()), Clock: rfc3339(clock),
 		Lines: s.Lines, Counts: l.p.Counts, Rows: l.p.Rows, Late: l.late,
-	}
-	if l.base != nil {
-		e.Digest = digest(l.base)
 	}
 	byClock := true
 	for _, end := range ends {

@@ -10,18 +10,6 @@ import (
 	"github.com/gscd-io/gscd/query/expr"
 )
 
-// rowsOf gives the physical rows of a file by its statistics; known is false
-// where they don't say.
-func rowsOf(add *action.Add) (rows int64, known bool) {
-	f, err := stats.Parse(add.Stats, noColumns)
-	if err != nil || f.NumRecords < 0 {
-		return 0, false
-	}
-	return f.NumRecords, true
-}
-
-var noColumns = new(schema.Schema)
-
 // planFiles leaves out the files that can't have a matching row by partition
 // values and statistics. Statistics that can't be read say nothing.
 func (s *Scan) planFiles() error {
@@ -70,7 +58,7 @@ func (s *Scan) partitionBounds(add *action.Add) (map[int]expr.Bounds, error) {
 	}
 	bounds := make(map[int]expr.Bounds, len(s.partitions))
 	for _, c := range s.partitions {
-		v, err := partitionValue(add, s.schema.Fields[c])
+		v, err := PartitionValue(add, s.schema.Fields[c])
 		if err != nil {
 			return nil, err
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/delta/schema"
+	"github.com/gscd-io/gscd/delta/stats"
 	"github.com/gscd-io/gscd/query/output"
 )
 
@@ -58,7 +59,7 @@ func Describe(snapshot *delta.Snapshot) Description {
 			d.DeletionVectors++
 			d.DeletedRows += add.DeletionVector.Cardinality
 		}
-		if rows, known := rowsOf(add); !known {
+		if rows, known := stats.NumRecords(add.Stats); !known {
 			d.Rows = -1
 		} else if d.Rows >= 0 {
 			d.Rows += rows

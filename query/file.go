@@ -12,6 +12,7 @@ import (
 	"github.com/gscd-io/gscd/delta/objstore"
 	"github.com/gscd-io/gscd/delta/parquet"
 	"github.com/gscd-io/gscd/delta/schema"
+	"github.com/gscd-io/gscd/delta/stats"
 )
 
 // batchRows is how many rows of a file are decoded at once, fewer where they are long.
@@ -171,7 +172,7 @@ func asFileError(add *action.Add, err error) error {
 
 // checkRows compares the rows of a file with its statistics.
 func checkRows(add *action.Add, rows int64) error {
-	if want, known := rowsOf(add); known && want != rows {
+	if want, known := stats.NumRecords(add.Stats); known && want != rows {
 		return fmt.Errorf("%w: %s has %d rows, its statistics say %d", ErrFileMismatch, add.Path, rows, want)
 	}
 	return nil
@@ -180,7 +181,7 @@ func checkRows(add *action.Add, rows int64) error {
 // fillPartitions sets the partition columns to the file's values.
 func (s *Scan) fillPartitions(add *action.Add, columns [][]schema.Value) error {
 	for _, c := range s.partitions {
-		v, err := partitionValue(add, s.schema.Fields[c])
+		v, err := PartitionValue(add, s.schema.Fields[c])
 		if err != nil {
 			return err
 		}
@@ -189,8 +190,9 @@ func (s *Scan) fillPartitions(add *action.Add, columns [][]schema.Value) error {
 	return nil
 }
 
-// partitionValue gives the value that every row of a file has in a partition column.
-func partitionValue(add *action.Add, column schema.Field) (schema.Value, error) {
+// PartitionValue gives the value that every row of a file has in a partition column.
+// The error wraps ErrFileMismatch.
+func PartitionValue(add *action.Add, column schema.Field) (schema.Value, error) {
 	written, ok := add.PartitionValues[column.Name]
 	if !ok {
 		return schema.Value{}, fmt.Errorf("%w: %s has no value of partition column %s", ErrFileMismatch, add.Path, column.Name)

@@ -7,7 +7,6 @@ import (
 
 	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/delta/deltalog"
-	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/delta/stats"
 	"github.com/gscd-io/gscd/progress"
 )
@@ -51,18 +50,15 @@ func verify(s *delta.Snapshot, p *progress.Progress) error {
 	return nil
 }
 
-// noColumns reads of statistics only how many rows there are.
-var noColumns = new(schema.Schema)
-
 // rowsOf gives the live rows of a version by its statistics; known is false where
 // a file's don't say.
 func rowsOf(s *delta.Snapshot) (rows int64, known bool) {
 	for _, add := range s.Files() {
-		st, err := stats.Parse(add.Stats, noColumns)
-		if err != nil || st.NumRecords < 0 {
+		physical, known := stats.NumRecords(add.Stats)
+		if !known {
 			return 0, false
 		}
-		rows += st.NumRecords
+		rows += physical
 		if add.DeletionVector != nil {
 			rows -= add.DeletionVector.Cardinality
 		}

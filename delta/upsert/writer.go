@@ -2,7 +2,6 @@ package upsert
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -18,6 +17,7 @@ import (
 	"github.com/gscd-io/gscd/delta/objstore"
 	"github.com/gscd-io/gscd/delta/parquet"
 	"github.com/gscd-io/gscd/delta/schema"
+	"github.com/gscd-io/gscd/delta/stats"
 )
 
 // What callers decide on.
@@ -78,12 +78,9 @@ func Open(ctx context.Context, store objstore.Store, snap *delta.Snapshot, o Opt
 // rowsAbout is the number of rows as far as the log tells, to make room for.
 func rowsAbout(snap *delta.Snapshot) (n int64) {
 	for _, add := range snap.Files() {
-		var st struct {
-			NumRecords int64 `json:"numRecords"`
-		}
-		if json.Unmarshal([]byte(add.Stats), &st) == nil && st.NumRecords > 0 {
+		if rows, known := stats.NumRecords(add.Stats); known {
 			// What the log says may be wrong: a row has at least some bits in its file.
-			n += min(st.NumRecords, add.Size*64)
+			n += min(rows, add.Size*64)
 		}
 	}
 	return n
@@ -105,12 +102,12 @@ func (w *Writer) Rows(id uint32) (rows, dead int64) {
 }
 
 // Footer gives the entries that a segment's file was written with.
-func (w *Writer) Footer(id uint32) map[string]string {
+func (w *Writer) Footer(ctx context.Context, id uint32) map[string]string {
 	s := w.segments[id]
 	if s == nil {
 		return nil
 	}
-	f, err := w.open(context.Background(), s)
+	f, err := w.open(ctx, s)
 	if err != nil {
 		return nil // whoever needs the rows gets the error
 	}

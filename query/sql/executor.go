@@ -158,7 +158,7 @@ func (x *executor) groups(r *reading) ([]*group, error) {
 				case own.IndexFold(f.Name) < 0: // a column of a later day
 					c.literal, c.missing = literal(schema.Value{}, f.Type), true
 				case slices.Contains(partitions, f.Name):
-					v, err := partitionValue(add, f)
+					v, err := query.PartitionValue(add, f)
 					if err != nil {
 						return nil, fmt.Errorf("version %d: %w", d.version, err)
 					}
@@ -190,12 +190,12 @@ func (x *executor) groups(r *reading) ([]*group, error) {
 
 func (g *group) add(file *dataFile, add *action.Add) {
 	g.files = append(g.files, file)
-	known, err := stats.Parse(add.Stats, noColumns)
-	if err != nil || known.NumRecords < 0 || g.rows < 0 {
+	rows, known := stats.NumRecords(add.Stats)
+	if !known || g.rows < 0 {
 		g.rows = -1
 		return
 	}
-	g.rows += known.NumRecords
+	g.rows += rows
 	if add.DeletionVector != nil {
 		g.rows -= add.DeletionVector.Cardinality
 	}
@@ -226,19 +226,6 @@ func (g *group) scan(r *reading) string {
 		estimate = fmt.Sprintf(", explicit_cardinality = %d", rows)
 	}
 	return "read_parquet([" + strings.Join(paths, ", ") + "], schema = MAP {" + strings.Join(columns, ", ") + "}, hive_partitioning = false" + estimate + ")"
-}
-
-// partitionValue gives the value that every row of a file has in a partition column.
-func partitionValue(add *action.Add, column schema.Field) (schema.Value, error) {
-	written, ok := add.PartitionValues[column.Name]
-	if !ok {
-		return schema.Value{}, fmt.Errorf("%w: %s has no value of partition column %s", query.ErrFileMismatch, add.Path, column.Name)
-	}
-	v, err := action.ParsePartitionValue(written, column.Type)
-	if err != nil {
-		return v, fmt.Errorf("%w: %s, partition column %s: %w", query.ErrFileMismatch, add.Path, column.Name, err)
-	}
-	return v, nil
 }
 
 // start starts the statement.

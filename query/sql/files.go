@@ -18,7 +18,6 @@ import (
 	"github.com/gscd-io/gscd/delta/objstore"
 	"github.com/gscd-io/gscd/delta/objstore/local"
 	"github.com/gscd-io/gscd/delta/parquet"
-	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/delta/stats"
 	"github.com/gscd-io/gscd/query"
 )
@@ -212,9 +211,6 @@ func (f *files) setVectors(ctx context.Context, x *executor, dry bool) error {
 	})
 }
 
-// noColumns reads of statistics only how many rows there are.
-var noColumns = new(schema.Schema)
-
 // bits gives a bit for each row of the file, set where the row is deleted, and
 // then some more up to a whole byte.
 func (d *deleted) bits(ctx context.Context) ([]byte, error) {
@@ -222,12 +218,8 @@ func (d *deleted) bits(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	known, err := stats.Parse(d.add.Stats, noColumns)
-	rows := int64(-1)
-	if err == nil {
-		rows = known.NumRecords
-	}
-	if rows < 0 { // the log does not say, so the file does
+	rows, known := stats.NumRecords(d.add.Stats)
+	if !known { // the log does not say, so the file does
 		source, err := os.Open(d.file.path)
 		if err != nil {
 			return nil, err
