@@ -411,6 +411,8 @@ func (l *Lane) takeJudged(p *snapshotter.Partition, r *change.Record, c *change.
 		l.p.Totals.Duplicates++
 		return false, nil
 	}
+	p.CommitTimes = p.CommitTimes || c.EventTimeIsCommit
+	p.NoPositions = p.NoPositions || !c.HasPosition
 	if v.Late {
 		if done, err := l.takeLate(r, &v, old, new); done || err != nil {
 			return false, err

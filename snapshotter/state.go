@@ -49,8 +49,8 @@ type Partition struct {
 	LastLabel    Label            `json:"last_label,omitempty"`
 	HasLastLabel bool             `json:"has_last_label,omitempty"`
 	Lines        []*PartitionLine `json:"lines,omitempty"`
-	// CommitTimes and NoPositions are for the evidence: event times were commit
-	// times, and some changes had no log position.
+	// CommitTimes and NoPositions are for the evidence: since the first offset,
+	// event times were seen to be commit times, and some change had no log position.
 	CommitTimes bool `json:"commit_times,omitempty"`
 	NoPositions bool `json:"no_positions,omitempty"`
 	// LastGTID and GTIDs are empty where the source has none. They hold across
