@@ -31,6 +31,7 @@ func (l *Lane) flush() error {
 	if !b.dirty && b.records == 0 {
 		return nil
 	}
+	l.writing = time.Now()
 	if len(b.dead) > 0 {
 		if l.dead == nil {
 			return fmt.Errorf("table %s: there are dead letters and no store for them", l.o.Name)
@@ -303,6 +304,7 @@ func (l *Lane) commit(tx *delta.Transaction, operation string) error {
 	}
 	l.o.Log.Info("committed", zap.String("table", l.o.Name), zap.String("label", l.p.Label), zap.Int64("version", l.base.Version()),
 		zap.String("kind", string(l.p.Kind)), zap.Int("records", l.batch.records), zap.Int64("rows", l.p.Rows))
+	l.showCommit()
 	return nil
 }
 
@@ -322,7 +324,7 @@ func (l *Lane) maybeCheckpoint() error {
 	if l.base.Version()-l.lastCheckpoint < l.o.CheckpointEvery {
 		return nil
 	}
-	return l.checkpoint()
+	return l.inTurn(CheckpointWork, l.checkpoint)
 }
 
 func (l *Lane) checkpoint() error {

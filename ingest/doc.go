@@ -6,7 +6,8 @@
 // batch (what the next commit will hold, folded by key), shape (how a record's
 // columns lie in the table's), Start (where a new table begins), heartbeat (a
 // partition that takes part in the seal rule alone), outage (a time in which the
-// source does not answer), ByHand (a seal that a person decides).
+// source does not answer), ByHand (a seal that a person decides), Budget, Gate and
+// Observer (what the lanes of one process share, and who watches them).
 //
 // The way of a record: Source → decode → change → judge (snapshotter) → batch
 // or held (drift) → one delta.Transaction with rows, held files and progress →

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -67,6 +68,7 @@ func (l *Lane) join(files []upsert.FileInfo) error {
 			merged.merge(one)
 		}
 	}
+	l.writing = time.Now()
 	tx := delta.NewTransaction(l.table, l.base)
 	written, err := l.writer.Join(l.ctx, ids, l.base.Schema(), l.o.PartitionBy, merged.encode(), tx)
 	if err != nil {

@@ -80,6 +80,15 @@ type Lane struct {
 	recentThen     recentDeadLetters // recent at the last commit
 	sealWas        string            // what held the last seal back, to log changes only
 	lastCheckpoint int64
+
+	// For Budget, Gate and Observer: the bytes that the budget knows of, whether
+	// the lane is inside the gate, the ends last heard of, when the observer was
+	// shown the state, and when the commit under way was begun.
+	told    int64
+	inside  bool
+	ends    map[change.PartitionID]int64
+	shownAt time.Time
+	writing time.Time
 }
 
 // New makes a lane. The options are checked; the error lists every fault.
@@ -135,6 +144,12 @@ func (l *Lane) run() error {
 	for {
 		if err := l.ctx.Err(); err != nil {
 			return l.stop(err)
+		}
+		l.alive()
+		if l.overBudget() {
+			if err := l.flush(); err != nil {
+				return err
+			}
 		}
 		if err := l.release(); err != nil {
 			return err
@@ -262,7 +277,10 @@ func (l *Lane) takeable(id change.PartitionID) bool {
 
 func (l *Lane) batchFull() bool {
 	b := l.batch
-	if b.records >= l.o.BatchRows || b.bytes+b.held.Bytes() >= l.o.BatchBytes {
+	if b.records >= l.o.BatchRows || b.size() >= l.o.BatchBytes {
+		return true
+	}
+	if b.size()-l.told >= tellEvery && l.overBudget() {
 		return true
 	}
 	// The clock is asked once in a while only.

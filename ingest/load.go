@@ -32,10 +32,15 @@ func (l *Lane) load() error {
 	if err := l.checkCompacted(); err != nil {
 		return err
 	}
+	begin := l.resume
 	if l.p == nil {
-		return l.checkPartitionsExist()
+		begin = l.checkPartitionsExist
 	}
-	return l.resume()
+	if err := begin(); err != nil {
+		return err
+	}
+	l.showLoaded()
+	return nil
 }
 
 // loadState takes the newest version of the table as the lane's state. It
@@ -43,7 +48,8 @@ func (l *Lane) load() error {
 func (l *Lane) loadState() error {
 	l.p, l.base, l.judge, l.writer = nil, nil, nil, nil
 	l.markers, l.batch, l.arena = marker.NewSet(), newBatch(), &change.Arena{}
-	l.pinned = nil
+	l.pinned, l.ends = nil, nil
+	l.overBudget() // what was taken and not committed is gone
 	l.segmentFacts, l.late = map[uint32]facts{}, nil
 	l.recent = l.recentThen.clone() // what is dropped is taken, and counted, again
 	l.keyPlaces = map[*change.Columns][]int{}
@@ -97,7 +103,11 @@ func (l *Lane) loadState() error {
 	}
 	l.setColumns(l.base.Schema(), l.p.ColumnsAtOpen)
 	l.judge = snapshotter.NewJudge(l.o.Calendar, &l.p.State)
-	if l.writer, err = l.openWriter(l.base); err != nil {
+	err = l.inTurn(IndexWork, func() error {
+		l.writer, err = l.openWriter(l.base)
+		return err
+	})
+	if err != nil {
 		return fmt.Errorf("table %s: %w", l.o.Name, err)
 	}
 	if l.markers, err = marker.Load(l.ctx, l.o.Store, l.p.Markers); err != nil {
@@ -321,6 +331,7 @@ func (l *Lane) resume() error {
 
 // noteEnds notes the ends of partitions that have none yet.
 func (l *Lane) noteEnds(states []change.PartitionState) error {
+	l.hearEnds(states)
 	src, ok := l.source.(settledEnder)
 	l.exactEnds = ok && l.o.UntilEnd
 	var settled map[change.PartitionID]int64
@@ -390,6 +401,7 @@ func (l *Lane) findFirstLabel() (ready bool, err error) {
 		if err := l.ctx.Err(); err != nil {
 			return false, err
 		}
+		l.alive()
 		id, block, err := l.queue.next(l.ctx, func(id change.PartitionID) bool { return !seen[id] })
 		if err != nil {
 			return false, err

@@ -114,6 +114,11 @@ type Options struct {
 	// Decoders is the number of decoding goroutines (2).
 	Decoders int
 	Log      *zap.Logger
+
+	// What the lane shares with others, and who watches it; nil for none.
+	Budget   Budget
+	Gate     Gate
+	Observer Observer
 }
 
 func (o *Options) setDefaults() {

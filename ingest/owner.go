@@ -83,11 +83,17 @@ func (l *Lane) waitForTurn(ctx context.Context) (waited bool, err error) {
 	}
 	l.o.Log.Warn("other ingesters have taken this table again and again; waiting before taking it", zap.String("table", l.o.Name),
 		zap.String("owner", l.p.Owner), zap.Int64("epoch", l.p.OwnerEpoch), zap.Duration("wait", wait))
-	select {
-	case <-time.After(wait):
-		return true, nil
-	case <-ctx.Done():
-		return false, ctx.Err()
+	over, tick := time.After(wait), time.NewTicker(10*time.Second)
+	defer tick.Stop()
+	for {
+		l.alive()
+		select {
+		case <-over:
+			return true, nil
+		case <-tick.C:
+		case <-ctx.Done():
+			return false, ctx.Err()
+		}
 	}
 }
 

@@ -52,6 +52,7 @@ func (l *Lane) atEnd() (done bool, err error) {
 		return false, nil
 	}
 	l.queue.outage.over()
+	l.hearEnds(states)
 	if added, err := l.takeNewPartitions(states); added || err != nil {
 		return false, err
 	}
@@ -72,16 +73,21 @@ func (l *Lane) atEnd() (done bool, err error) {
 		decision = snapshotter.Decision{Reason: "no partition has shown that the source lived past the label (seal.proof: " + l.o.SealProof + ")"}
 	}
 	finished := l.o.UntilEnd && l.readToEnd()
-	if decision.Seal || finished {
+	if decision.Seal {
+		return false, l.inTurn(SealWork, func() error {
+			if err := l.flush(); err != nil {
+				return err
+			}
+			if err := l.joinSmall(joinAtSeal); err != nil {
+				return err
+			}
+			return l.seal(ends, decision, clock)
+		})
+	}
+	if finished {
 		if err := l.flush(); err != nil {
 			return false, err
 		}
-	}
-	if decision.Seal {
-		if err := l.joinSmall(joinAtSeal); err != nil {
-			return false, err
-		}
-		return false, l.seal(ends, decision, clock)
 	}
 	if decision.Reason != l.sealWas {
 		l.sealWas = decision.Reason
@@ -155,6 +161,7 @@ func (l *Lane) seal(ends []snapshotter.End, d snapshotter.Decision, clock time.T
 // commitSeals makes the savepoint of the labels that were just closed; it sets
 // the digest of their evidence.
 func (l *Lane) commitSeals(seals []progress.Evidence) error {
+	l.writing = time.Now()
 	l.p.Kind = progress.SealKind
 	l.p.Label = l.o.Calendar.Name(l.state().Open)
 	l.p.Late, l.p.Seals = nil, seals

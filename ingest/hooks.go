@@ -1,0 +1,165 @@
+package ingest
+
+import (
+	"context"
+	"time"
+
+	"github.com/gscd-io/gscd/ingest/change"
+	"github.com/gscd-io/gscd/progress"
+	"github.com/gscd-io/gscd/snapshotter"
+)
+
+// What a lane shares with the others of its process. Each is optional, and is
+// asked once a block or commit, never once a record.
+
+// Budget bounds the memory of the batches of all lanes.
+type Budget interface {
+	// Hold says how many bytes of records the lane's batch holds now (0: it was
+	// committed or dropped). flush asks the lane to commit it early.
+	Hold(bytes int64) (flush bool)
+}
+
+// Gate bounds how many lanes do heavy work at once. Enter waits for its turn;
+// leave must be called when the work is done. The error is ctx's.
+type Gate interface {
+	Enter(ctx context.Context, work Work) (leave func(), err error)
+}
+
+// Work is heavy work that a Gate lets in.
+type Work string
+
+// The kinds of heavy work. A lane does one at a time: the checkpoint of a seal
+// is part of the seal.
+const (
+	SealWork       Work = "seal"
+	CheckpointWork Work = "checkpoint"
+	IndexWork      Work = "index"
+)
+
+// Observer is told what a lane does. All calls come from the goroutine of Run,
+// and must return at once.
+type Observer interface {
+	// Alive is called each time around: while the lane waits for records, too.
+	Alive()
+	// Loaded gives the state that the lane goes on from: at each start, and
+	// again where it dropped what it had.
+	Loaded(View)
+	// Took gives the state with what was taken since the last commit, about
+	// once a second.
+	Took(View)
+	// Committed tells of a commit, and the state that it made.
+	Committed(Commit, View)
+}
+
+// View is a lane's state. It may be read until the call that brings it returns.
+type View struct {
+	// Progress is nil where the table does not exist yet.
+	Progress *progress.Progress
+	Calendar *snapshotter.Calendar
+	// Version is that of the last commit, -1 before the first.
+	Version int64
+	// Ends are the high watermarks that the source has told last; a partition
+	// of which none is known is missing.
+	Ends map[change.PartitionID]int64
+	// Clock is that of the seal rule.
+	Clock time.Time
+}
+
+// Commit is one commit of a lane.
+type Commit struct {
+	Kind    progress.Kind
+	Version int64
+	// Records is the number of records that a batch has brought.
+	Records int
+	// Open is how long the batch had been taking records, Took how long it took
+	// to write and commit.
+	Open, Took time.Duration
+}
+
+// endsTeller is a Source that hears of the ends of partitions while it reads.
+type endsTeller interface {
+	Ends() map[change.PartitionID]int64
+}
+
+// tookEvery is how often an Observer is shown what was taken.
+const tookEvery = time.Second
+
+// alive tells the observer that the lane goes on, and once in a while where it is.
+func (l *Lane) alive() {
+	if l.o.Observer == nil {
+		return
+	}
+	l.o.Observer.Alive()
+	if l.p != nil && time.Since(l.shownAt) >= tookEvery {
+		l.o.Observer.Took(l.view())
+	}
+}
+
+func (l *Lane) view() View {
+	l.shownAt = time.Now()
+	v := View{Progress: l.p, Calendar: l.o.Calendar, Version: -1, Ends: l.ends, Clock: l.o.Now()}
+	if l.base != nil {
+		v.Version = l.base.Version()
+	}
+	if src, ok := l.source.(endsTeller); ok {
+		v.Ends = src.Ends()
+	}
+	return v
+}
+
+func (l *Lane) showLoaded() {
+	if l.o.Observer != nil {
+		l.o.Observer.Loaded(l.view())
+	}
+}
+
+func (l *Lane) showCommit() {
+	if l.o.Observer == nil {
+		return
+	}
+	c := Commit{Kind: l.p.Kind, Version: l.base.Version(), Took: time.Since(l.writing)}
+	if c.Kind == progress.Batch {
+		c.Records, c.Open = l.batch.records, time.Since(l.since)
+	}
+	l.o.Observer.Committed(c, l.view())
+}
+
+// hearEnds keeps what the source said of the ends.
+func (l *Lane) hearEnds(states []change.PartitionState) {
+	l.ends = make(map[change.PartitionID]int64, len(states))
+	for _, st := range states {
+		l.ends[st.ID] = st.End
+	}
+}
+
+// overBudget reports that the batch must be committed for the sake of other tables.
+func (l *Lane) overBudget() bool {
+	if l.o.Budget == nil {
+		return false
+	}
+	l.told = l.batch.size()
+	return l.o.Budget.Hold(l.told) && l.told > 0
+}
+
+// size is the bytes of records that the batch holds.
+func (b *batch) size() int64 { return b.bytes + b.held.Bytes() }
+
+// tellEvery is by how many bytes a batch grows until its budget is asked.
+const tellEvery = 1 << 20
+
+// inTurn does heavy work when the gate lets it in.
+func (l *Lane) inTurn(work Work, do func() error) error {
+	if l.o.Gate == nil || l.inside {
+		return do()
+	}
+	leave, err := l.o.Gate.Enter(l.ctx, work)
+	if err != nil {
+		return err
+	}
+	l.inside = true
+	defer func() {
+		l.inside = false
+		leave()
+	}()
+	return do()
+}
