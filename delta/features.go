@@ -40,12 +40,13 @@ var legacy = []struct {
 // readerFeatures are those that a reader must know too, and that gscd reads.
 var readerFeatures = map[string]bool{
 	FeatureDeletionVectors: true, FeatureTimestampNTZ: true, featureVacuumCheck: true, FeatureColumnMapping: true,
+	featureV2Checkpoint: true,
 }
 
 // foreignReaderFeatures are reader features of the protocol that gscd can't read
 // yet; ProtocolFor must know them to put them in both lists.
 var foreignReaderFeatures = []string{
-	featureV2Checkpoint, "typeWidening", "variantType", "variantShredding", "catalogManaged", "geospatial",
+	"typeWidening", "variantType", "variantShredding", "catalogManaged", "geospatial",
 }
 
 // FeaturesOf gives the features that a protocol supports, listed or implied by

@@ -85,16 +85,6 @@ var refused = map[string]string{
 	"golden/type-widening/delta":                       "typeWidening-preview",
 	"kernel-rs/void-column":                            "a column type",
 
-	"golden/v2-checkpoint-json/delta":                       "v2Checkpoint",
-	"kernel-java/kernel-pagination-v2-checkpoint-json":      "v2Checkpoint",
-	"kernel-rs/v2-checkpoints-json-with-last-checkpoint":    "v2Checkpoint",
-	"kernel-rs/v2-checkpoints-json-without-sidecars":        "v2Checkpoint",
-	"kernel-rs/v2-checkpoints-parquet-with-last-checkpoint": "v2Checkpoint",
-	"kernel-rs/v2-checkpoints-parquet-with-sidecars":        "v2Checkpoint",
-	"kernel-rs/v2-checkpoints-parquet-without-sidecars":     "v2Checkpoint",
-	"kernel-rs/v2-classic-checkpoint-parquet":               "v2Checkpoint",
-	"kernel-rs/v2-parquet-sidecars-struct-stats-only":       "v2Checkpoint",
-
 	"delta-rs/table_with_column_mapping":                                  "columnMapping",
 	"golden/data-reader-timestamp_ntz-name-mode/delta":                    "columnMapping",
 	"golden/data-skipping-basic-stats-all-types-columnmapping-name/delta": "columnMapping",

@@ -81,7 +81,7 @@ func eachVersion[T any](ctx context.Context, t *Table, versions []int64, load fu
 func (t *Table) filesAt(ctx context.Context, listing *deltalog.Listing, version int64) ([]*action.Add, error) {
 	segment, err := listing.Segment(version)
 	if err != nil {
-		return nil, explain(listing, err)
+		return nil, err
 	}
 	live := map[action.FileKey]*action.Add{}
 	if c := segment.Checkpoint; c != nil {
@@ -104,7 +104,7 @@ func (t *Table) filesAt(ctx context.Context, listing *deltalog.Listing, version 
 			live[a.Key()] = a
 		}
 	}
-	for c, err := range deltalog.ReadCommits(ctx, t.store, segment.Commits) {
+	for c, err := range segment.Read(ctx, t.store) {
 		if err != nil {
 			return nil, err
 		}
@@ -137,7 +137,7 @@ func (t *Table) VersionAt(ctx context.Context, at time.Time) (int64, time.Time, 
 		}
 	}
 	if len(versions) == 0 {
-		return 0, time.Time{}, fmt.Errorf("open %s: %w", t.store, explain(listing, ErrNotATable))
+		return 0, time.Time{}, fmt.Errorf("open %s: %w", t.store, ErrNotATable)
 	}
 	var fault error
 	n := sort.Search(len(versions), func(i int) bool {

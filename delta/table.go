@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/gscd-io/gscd/delta/action"
@@ -81,7 +80,7 @@ func (t *Table) Snapshot(ctx context.Context) (*Snapshot, error) {
 		var segment *deltalog.Segment
 		var listing *deltalog.Listing
 		if segment, listing, err = deltalog.Find(ctx, t.store); err != nil {
-			return nil, fmt.Errorf("open %s: %w", t.store, explain(listing, err))
+			return nil, fmt.Errorf("open %s: %w", t.store, err)
 		}
 		var s *Snapshot
 		if s, err = t.load(ctx, listing, segment, confirmed); err == nil {
@@ -104,7 +103,7 @@ func (t *Table) SnapshotAt(ctx context.Context, version int64) (*Snapshot, error
 			return nil, err
 		}
 		if _, ok := listing.Newest(); !ok {
-			return nil, fmt.Errorf("open %s: %w", t.store, explain(listing, ErrNotATable))
+			return nil, fmt.Errorf("open %s: %w", t.store, ErrNotATable)
 		}
 		var s *Snapshot
 		if s, err = t.loadAt(ctx, listing, version); err == nil {
@@ -120,21 +119,12 @@ func (t *Table) SnapshotAt(ctx context.Context, version int64) (*Snapshot, error
 func (t *Table) loadAt(ctx context.Context, listing *deltalog.Listing, version int64) (*Snapshot, error) {
 	segment, err := listing.Segment(version)
 	if err != nil {
-		return nil, explain(listing, err)
+		return nil, err
 	}
 	return t.load(ctx, listing, segment, time.Time{})
 }
 
-// explain says so where a log has only checkpoints of the second form, which
-// are not read.
-func explain(l *deltalog.Listing, err error) error {
-	if l != nil && len(l.Checkpoints) == 0 && slices.ContainsFunc(l.Files, func(f deltalog.File) bool { return f.Kind == deltalog.UUIDCheckpoint }) {
-		return errors.Join(&UnsupportedFeatureError{Feature: featureV2Checkpoint, Reading: true}, err)
-	}
-	return err
-}
-
-// load reads a segment. A damaged checkpoint is gone round by an older one, or
+// load reads a segment. A damaged checkpoint is gone round by another one, or
 // by the commits, where they are still there.
 func (t *Table) load(ctx context.Context, l *deltalog.Listing, s *deltalog.Segment, confirmed time.Time) (*Snapshot, error) {
 	r := newReplay(nil)
@@ -148,7 +138,7 @@ func (t *Table) load(ctx context.Context, l *deltalog.Listing, s *deltalog.Segme
 		}
 		r.apply(state)
 	}
-	for c, err := range deltalog.ReadCommits(ctx, t.store, s.Commits) {
+	for c, err := range s.Read(ctx, t.store) {
 		if err != nil {
 			return nil, err
 		}
@@ -158,18 +148,17 @@ func (t *Table) load(ctx context.Context, l *deltalog.Listing, s *deltalog.Segme
 }
 
 func (t *Table) loadBelow(ctx context.Context, l *deltalog.Listing, s *deltalog.Segment, confirmed time.Time, damage error) (*Snapshot, error) {
-	if l.From > 0 {
-		all, err := deltalog.List(ctx, t.store, 0)
-		if err != nil {
+	other, err := l.SegmentWithout(s)
+	if err != nil && l.From > 0 { // what is needed may lie below what was listed
+		if l, err = deltalog.List(ctx, t.store, 0); err != nil {
 			return nil, err
 		}
-		l = all
+		other, err = l.SegmentWithout(s)
 	}
-	older, err := l.SegmentBelow(s.Version, s.Checkpoint.Version)
 	if err != nil {
 		return nil, damage
 	}
-	return t.load(ctx, l, older, confirmed)
+	return t.load(ctx, l, other, confirmed)
 }
 
 func (t *Table) readCheckpoint(ctx context.Context, c *deltalog.Checkpoint) (*action.Commit, error) {
@@ -271,7 +260,7 @@ func (t *Table) Versions(ctx context.Context) ([]int64, error) {
 		return nil, err
 	}
 	if _, ok := listing.Newest(); !ok {
-		return nil, fmt.Errorf("versions of %s: %w", t.store, explain(listing, ErrNotATable))
+		return nil, fmt.Errorf("versions of %s: %w", t.store, ErrNotATable)
 	}
 	return listing.Versions(), nil
 }

@@ -154,6 +154,16 @@ type DomainMetadata struct {
 	Removed       bool
 }
 
+// Sidecar names a file of a v2 checkpoint that holds file actions.
+type Sidecar struct {
+	// Path is the name of a file in _delta_log/_sidecars, URI-encoded.
+	Path string
+	// SizeInBytes is the exact size of the object.
+	SizeInBytes int64
+	// ModificationTime is in milliseconds since 1970.
+	ModificationTime int64
+}
+
 // Commit is the actions of one version. The protocol gives them no order among
 // kinds; within a kind they stand as in the file.
 type Commit struct {
@@ -167,6 +177,10 @@ type Commit struct {
 	Removes  []*Remove
 	Adds     []*Add
 	CDC      []*CDC
+	// Sidecars and CheckpointVersion (checkpointMetadata) stand in the manifest
+	// of a v2 checkpoint only.
+	Sidecars          []Sidecar
+	CheckpointVersion *int64
 }
 
 // Info is what gscd reads of a commitInfo, which is free JSON.

@@ -101,6 +101,17 @@ func (d *decoder) action(key string) error {
 	case "domainMetadata":
 		c.Domains = append(c.Domains, DomainMetadata{})
 		return d.domain(&c.Domains[len(c.Domains)-1])
+	case "sidecar":
+		c.Sidecars = append(c.Sidecars, Sidecar{})
+		return d.sidecar(&c.Sidecars[len(c.Sidecars)-1])
+	case "checkpointMetadata":
+		return p.object(func(key string) (err error) {
+			if key != "version" {
+				return p.skip()
+			}
+			c.CheckpointVersion, err = p.optional()
+			return err
+		})
 	case "commitInfo":
 		p.peek()
 		start := p.i
@@ -251,6 +262,27 @@ func (d *decoder) cdc(f *CDC) error {
 		return err
 	})
 	if err == nil && f.Path == "" {
+		return errNoPath
+	}
+	return err
+}
+
+func (d *decoder) sidecar(s *Sidecar) error {
+	p := &d.scan
+	err := p.object(func(key string) (err error) {
+		switch key {
+		case "path":
+			s.Path, err = p.strOrNull()
+		case "sizeInBytes":
+			s.SizeInBytes, err = p.integer()
+		case "modificationTime":
+			s.ModificationTime, err = p.integer()
+		default:
+			err = p.skip()
+		}
+		return err
+	})
+	if err == nil && s.Path == "" {
 		return errNoPath
 	}
 	return err

@@ -81,7 +81,8 @@ func Actions(state *action.Commit) int {
 	return n
 }
 
-// Decode reads one file, or one part, of a checkpoint. The error wraps ErrCorrupt.
+// Decode reads one Parquet file of a checkpoint: all of it, a part, a manifest or
+// a sidecar. The error wraps ErrCorrupt.
 func Decode(data []byte) (*action.Commit, error) {
 	rows, err := parquet.DecodeStructs[readRow](data)
 	if err != nil {
@@ -150,38 +151,16 @@ func decodeRow(r *readRow, c *action.Commit) error {
 	if d := r.DomainMetadata; d != nil && !d.Removed {
 		c.Domains = append(c.Domains, action.DomainMetadata{Domain: d.Domain, Configuration: d.Configuration})
 	}
+	if s := r.Sidecar; s != nil {
+		if s.Path == "" {
+			return errNoPath
+		}
+		c.Sidecars = append(c.Sidecars, action.Sidecar{Path: s.Path, SizeInBytes: s.SizeInBytes, ModificationTime: s.ModificationTime})
+	}
+	if m := r.CheckpointMetadata; m != nil {
+		c.CheckpointVersion = m.Version
+	}
 	return nil
-}
-
-// Read reads the files of one checkpoint, in the order of its parts. The error
-// wraps ErrCorrupt and names the file, or is the store's.
-func Read(ctx context.Context, store objstore.Store, keys ...string) (*action.Commit, error) {
-	state := &action.Commit{}
-	for _, key := range keys {
-		data, err := store.Get(ctx, key)
-		if err != nil {
-			return nil, err
-		}
-		part, err := Decode(data)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", key, err)
-		}
-		merge(state, part)
-	}
-	return state, nil
-}
-
-func merge(into, part *action.Commit) {
-	if part.Protocol != nil {
-		into.Protocol = part.Protocol
-	}
-	if part.Metadata != nil {
-		into.Metadata = part.Metadata
-	}
-	into.Txns = append(into.Txns, part.Txns...)
-	into.Domains = append(into.Domains, part.Domains...)
-	into.Removes = append(into.Removes, part.Removes...)
-	into.Adds = append(into.Adds, part.Adds...)
 }
 
 // Write writes a state, reads it back from the store and compares. An object of

@@ -89,12 +89,25 @@ type domainRow struct {
 // readRow is row as other writers have it too: with statistics as a struct,
 // which stand in for JSON statistics that were left out.
 type readRow struct {
-	Txn            *txnRow      `parquet:"txn"`
-	Add            *readAddRow  `parquet:"add"`
-	Remove         *removeRow   `parquet:"remove"`
-	MetaData       *metadataRow `parquet:"metaData"`
-	Protocol       *protocolRow `parquet:"protocol"`
-	DomainMetadata *domainRow   `parquet:"domainMetadata"`
+	Txn                *txnRow      `parquet:"txn"`
+	Add                *readAddRow  `parquet:"add"`
+	Remove             *removeRow   `parquet:"remove"`
+	MetaData           *metadataRow `parquet:"metaData"`
+	Protocol           *protocolRow `parquet:"protocol"`
+	DomainMetadata     *domainRow   `parquet:"domainMetadata"`
+	Sidecar            *sidecarRow  `parquet:"sidecar"`
+	CheckpointMetadata *manifestRow `parquet:"checkpointMetadata"`
+}
+
+// sidecarRow and manifestRow stand in the manifest of a v2 checkpoint.
+type sidecarRow struct {
+	Path             string `parquet:"path"`
+	SizeInBytes      int64  `parquet:"sizeInBytes"`
+	ModificationTime int64  `parquet:"modificationTime"`
+}
+
+type manifestRow struct {
+	Version *int64 `parquet:"version"`
 }
 
 type readAddRow struct {

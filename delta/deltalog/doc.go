@@ -15,4 +15,6 @@
 //  2. The Hint only ever saves a listing. Absent, broken or stale it costs one.
 //  3. Names of no known form are ignored by every listing.
 //  4. A commit file is never overwritten.
+//  5. A compaction file stands for its commits only where all of them are there
+//     and nothing in it takes back something else in it.
 package deltalog

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -16,7 +17,8 @@ type Commit struct {
 	objstore.Object
 }
 
-// Checkpoint is a complete checkpoint: one file, or all parts in order.
+// Checkpoint is a complete checkpoint: one file, or all parts in order. The
+// sidecars of a v2 checkpoint are known to its manifest only.
 type Checkpoint struct {
 	Version int64
 	Parts   []objstore.Object
@@ -31,11 +33,13 @@ type File struct {
 // Listing is the files of the log from some version on, each slice by rising version.
 type Listing struct {
 	// From is the first version that was listed.
-	From        int64
-	Commits     []Commit
+	From    int64
+	Commits []Commit
+	// Checkpoints are the complete ones. Of several of one version the last is
+	// to be read first.
 	Checkpoints []Checkpoint
-	// Files are all of them: also checksums, compacted files, parts of incomplete
-	// checkpoints and v2 checkpoints.
+	// Files are all of them: also checksums, compacted files and parts of
+	// incomplete checkpoints.
 	Files []File
 }
 
@@ -69,22 +73,26 @@ func (l *Listing) add(f File) {
 	}
 }
 
-// checkpoints gathers the complete checkpoints, one a version: the classic one
-// where there is one, as parts are deprecated and may be mixed of two writers.
+// preference orders the checkpoints of one version, the best one last: parts
+// are deprecated and may be mixed of two writers, one Parquet file is read
+// faster than a JSON manifest, and the classic name is what every client wrote.
+var preference = [...]int{CheckpointPart: 1, UUIDCheckpoint: 2, ClassicCheckpoint: 3}
+
+// checkpoints gathers the complete checkpoints.
 func (l *Listing) checkpoints() {
 	files := slices.DeleteFunc(slices.Clone(l.Files), func(f File) bool {
-		return f.Kind != ClassicCheckpoint && f.Kind != CheckpointPart
+		return f.Kind != ClassicCheckpoint && f.Kind != CheckpointPart && f.Kind != UUIDCheckpoint
 	})
 	slices.SortStableFunc(files, func(a, b File) int {
-		return cmp.Or(cmp.Compare(a.Version, b.Version), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Parts, b.Parts), cmp.Compare(a.Part, b.Part))
+		return cmp.Or(cmp.Compare(a.Version, b.Version), cmp.Compare(preference[a.Kind], preference[b.Kind]),
+			cmp.Compare(a.Parts, b.Parts), cmp.Compare(a.Part, b.Part), strings.Compare(path.Ext(a.Key), path.Ext(b.Key)), strings.Compare(a.Key, b.Key))
 	})
 	for i := 0; i < len(files); {
 		f, j := files[i], i+1
-		for j < len(files) && files[j].Version == f.Version && files[j].Parts == f.Parts {
+		for f.Kind == CheckpointPart && j < len(files) && files[j].Version == f.Version && files[j].Parts == f.Parts {
 			j++
 		}
-		known := len(l.Checkpoints) > 0 && l.Checkpoints[len(l.Checkpoints)-1].Version == f.Version
-		if complete := f.Kind == ClassicCheckpoint || int64(j-i) == f.Parts; complete && !known {
+		if f.Kind != CheckpointPart || int64(j-i) == f.Parts {
 			parts := make([]objstore.Object, 0, j-i)
 			for _, p := range files[i:j] {
 				parts = append(parts, p.Object)
@@ -104,13 +112,19 @@ func (l *Listing) Commit(version int64) (Commit, bool) {
 	return l.Commits[i], true
 }
 
-// Checkpoint finds a version's complete checkpoint.
+// Checkpoint finds a version's complete checkpoint, the best one where it has several.
 func (l *Listing) Checkpoint(version int64) (Checkpoint, bool) {
-	i, ok := slices.BinarySearchFunc(l.Checkpoints, version, func(c Checkpoint, v int64) int { return cmp.Compare(c.Version, v) })
-	if !ok {
+	i := l.checkpointsBelow(version + 1)
+	if i == 0 || l.Checkpoints[i-1].Version != version {
 		return Checkpoint{}, false
 	}
-	return l.Checkpoints[i], true
+	return l.Checkpoints[i-1], true
+}
+
+// checkpointsBelow counts the checkpoints of versions below one.
+func (l *Listing) checkpointsBelow(version int64) int {
+	i, _ := slices.BinarySearchFunc(l.Checkpoints, version, func(c Checkpoint, v int64) int { return cmp.Compare(c.Version, v) })
+	return i
 }
 
 // Newest gives the newest version that a commit or a complete checkpoint names.

@@ -14,7 +14,7 @@ import (
 )
 
 // TestListing runs the scripts: "log" lays out files, "find" opens the newest
-// version, "at" another one, "versions" names the readable ones.
+// version, "at" another one, "round" goes round its checkpoints one by one, "versions" names the readable ones.
 func TestListing(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		ctx, store := context.Background(), mem.New()
@@ -44,6 +44,21 @@ func TestListing(t *testing.T) {
 					return "error: " + err.Error()
 				}
 				return dump(s)
+			case "round":
+				var version int64
+				d.ScanArgs(t, "v", &version)
+				l, err := List(ctx, store, 0)
+				if err != nil {
+					return "error: " + err.Error()
+				}
+				s, err := l.Segment(version)
+				var steps []string
+				for err == nil && s.Checkpoint != nil {
+					if s, err = l.SegmentWithout(s); err == nil {
+						steps = append(steps, dump(s))
+					}
+				}
+				return strings.Join(steps, "then\n")
 			case "versions":
 				l, err := List(ctx, store, 0)
 				if err != nil {
@@ -108,6 +123,9 @@ func dump(s *Segment) string {
 		versions = append(versions, c.Version)
 	}
 	fmt.Fprintf(&b, "commits %s\n", Ranges(versions))
+	for _, f := range s.Compacted {
+		fmt.Fprintf(&b, "compacted %d-%d\n", f.Version, f.To)
+	}
 	return b.String()
 }
 

@@ -33,9 +33,79 @@ func ReadCommit(ctx context.Context, store objstore.Store, version int64) (*acti
 // ReadCommits reads commits side by side and gives them in order. The sequence
 // ends with the first error, which is as ReadCommit's.
 func ReadCommits(ctx context.Context, store objstore.Store, commits []Commit) iter.Seq2[*action.Commit, error] {
+	return readAhead(ctx, len(commits), func(ctx context.Context, i int) ([]*action.Commit, error) {
+		c, err := ReadCommit(ctx, store, commits[i].Version)
+		return []*action.Commit{c}, err
+	})
+}
+
+// Read is ReadCommits of the commits of a segment, where a compaction file
+// stands for those that it covers; one that is damaged, not reconciled or gone is passed over.
+func (s *Segment) Read(ctx context.Context, store objstore.Store) iter.Seq2[*action.Commit, error] {
+	type step struct{ from, to int } // into Commits
+	var steps []step
+	var files []*File
+	compacted := s.Compacted
+	for i := 0; i < len(s.Commits); {
+		if len(compacted) > 0 && compacted[0].Version == s.Commits[i].Version {
+			f := compacted[0]
+			compacted = compacted[1:]
+			to := i + int(f.To-f.Version) + 1
+			steps, files = append(steps, step{i, to}), append(files, &f)
+			i = to
+			continue
+		}
+		steps, files = append(steps, step{i, i + 1}), append(files, nil)
+		i++
+	}
+	return readAhead(ctx, len(steps), func(ctx context.Context, i int) ([]*action.Commit, error) {
+		if f := files[i]; f != nil {
+			if data, err := store.Get(ctx, f.Key); err == nil {
+				if c, err := action.Decode(data); err == nil && reconciled(c) {
+					return []*action.Commit{c}, nil
+				}
+			} else if !errors.Is(err, objstore.ErrNotExist) {
+				return nil, fmt.Errorf("read %s: %w", f.Key, err)
+			}
+		}
+		var commits []*action.Commit
+		for _, c := range s.Commits[steps[i].from:steps[i].to] {
+			commit, err := ReadCommit(ctx, store, c.Version)
+			if err != nil {
+				return nil, err
+			}
+			commits = append(commits, commit)
+		}
+		return commits, nil
+	})
+}
+
+// reconciled reports whether no action of a compaction file takes another one
+// back. Some writers put commits together as they are; read as one they would
+// bring removed files to life.
+func reconciled(c *action.Commit) bool {
+	files := make(map[action.FileKey]bool, len(c.Adds)+len(c.Removes))
+	for _, a := range c.Adds {
+		files[a.Key()] = true
+	}
+	for _, r := range c.Removes {
+		files[r.Key()] = true
+	}
+	apps, domains := make(map[string]bool, len(c.Txns)), make(map[string]bool, len(c.Domains))
+	for _, t := range c.Txns {
+		apps[t.AppID] = true
+	}
+	for _, d := range c.Domains {
+		domains[d.Domain] = true
+	}
+	return len(files) == len(c.Adds)+len(c.Removes) && len(apps) == len(c.Txns) && len(domains) == len(c.Domains)
+}
+
+// readAhead runs read for 0..n-1, some at a time, and gives what they read in order.
+func readAhead(ctx context.Context, n int, read func(ctx context.Context, i int) ([]*action.Commit, error)) iter.Seq2[*action.Commit, error] {
 	type result struct {
-		commit *action.Commit
-		err    error
+		commits []*action.Commit
+		err     error
 	}
 	return func(yield func(*action.Commit, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -43,7 +113,7 @@ func ReadCommits(ctx context.Context, store objstore.Store, commits []Commit) it
 		pending := make(chan chan result, ahead)
 		go func() {
 			defer close(pending)
-			for _, c := range commits {
+			for i := range n {
 				one := make(chan result, 1)
 				select {
 				case pending <- one:
@@ -51,20 +121,26 @@ func ReadCommits(ctx context.Context, store objstore.Store, commits []Commit) it
 					return
 				}
 				go func() {
-					commit, err := ReadCommit(ctx, store, c.Version)
-					one <- result{commit, err}
+					commits, err := read(ctx, i)
+					one <- result{commits, err}
 				}()
 			}
 		}()
-		for range commits {
+		for range n {
 			one, ok := <-pending
 			if !ok {
 				yield(nil, context.Cause(ctx))
 				return
 			}
 			r := <-one
-			if !yield(r.commit, r.err) || r.err != nil {
+			if r.err != nil {
+				yield(nil, r.err)
 				return
+			}
+			for _, c := range r.commits {
+				if !yield(c, nil) {
+					return
+				}
 			}
 		}
 	}

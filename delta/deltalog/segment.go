@@ -14,24 +14,38 @@ type Segment struct {
 	Version    int64
 	Checkpoint *Checkpoint
 	Commits    []Commit
+	// Compacted are log compaction files, rising and apart from each other, each
+	// of which says what a run of Commits says.
+	Compacted []File
 }
 
 // Segment gives the files of a version, from the newest complete checkpoint at
 // or below it. The error is a *VersionNotFoundError where the version is not
 // readable; its Available knows of the listed versions only.
 func (l *Listing) Segment(version int64) (*Segment, error) {
-	return l.SegmentBelow(version, version+1)
+	return l.segment(version, l.checkpointsBelow(version+1))
 }
 
-// SegmentBelow is Segment without the checkpoints of version below and later:
-// the way round a damaged one.
-func (l *Listing) SegmentBelow(version, below int64) (*Segment, error) {
+// SegmentWithout is another Segment of the same version, without the checkpoint
+// of s and those that are preferred to it: the way round a damaged one.
+func (l *Listing) SegmentWithout(s *Segment) (*Segment, error) {
+	n := l.checkpointsBelow(s.Checkpoint.Version + 1)
+	for n > 0 && l.Checkpoints[n-1].Version == s.Checkpoint.Version {
+		n--
+		if l.Checkpoints[n].Parts[0].Key == s.Checkpoint.Parts[0].Key {
+			break
+		}
+	}
+	return l.segment(s.Version, n)
+}
+
+// segment makes a Segment of one of the first n checkpoints: the last of them
+// from which the version can be reached.
+func (l *Listing) segment(version int64, n int) (*Segment, error) {
 	s := &Segment{Version: version}
 	after := int64(-1)
-	limit := min(version+1, below)
-	i, _ := slices.BinarySearchFunc(l.Checkpoints, limit, func(c Checkpoint, v int64) int { return cmp.Compare(c.Version, v) })
-	if i > 0 {
-		s.Checkpoint = &l.Checkpoints[i-1]
+	if n > 0 {
+		s.Checkpoint = &l.Checkpoints[n-1]
 		after = s.Checkpoint.Version
 	}
 	first, _ := slices.BinarySearchFunc(l.Commits, after+1, func(c Commit, v int64) int { return cmp.Compare(c.Version, v) })
@@ -46,7 +60,25 @@ func (l *Listing) SegmentBelow(version, below int64) (*Segment, error) {
 		return nil, &VersionNotFoundError{version, l.Versions()}
 	}
 	s.Commits = l.Commits[first : last+1]
+	s.Compacted = l.compacted(after+1, version)
 	return s, nil
+}
+
+// compacted picks compaction files within a range of versions: at each version
+// the one that spares most commits.
+func (l *Listing) compacted(from, to int64) []File {
+	var best []File
+	for _, f := range l.Files { // by version, then by the last one
+		if f.Kind != Compacted || f.Version < from || f.To > to || f.To == f.Version {
+			continue
+		}
+		if n := len(best); n > 0 && best[n-1].Version == f.Version && best[n-1].To < f.To {
+			best[n-1] = f
+		} else if n == 0 || f.Version > best[n-1].To {
+			best = append(best, f)
+		}
+	}
+	return best
 }
 
 // SegmentNewest gives the files of the newest version. The error wraps

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -40,16 +41,13 @@ type jsonNode struct {
 
 func (d *structDecoder) jsonTree(n *node) (*jsonNode, error) {
 	t := &jsonNode{node: n}
-	if n.repetition == format.Repeated {
-		return nil, fmt.Errorf("%w: column %q repeats inside JSON", ErrUnsupported, n.name)
-	}
 	if n.leaf {
 		t.leaves = []*levelReader{d.open(n)}
 		return t, nil
 	}
 	for _, c := range n.children {
-		if c.firstLeaf() == nil {
-			continue
+		if c.firstLeaf() == nil || c.repeats() {
+			continue // statistics have no lists; what looks like one is left out
 		}
 		child, err := d.jsonTree(c)
 		if err != nil {
@@ -59,6 +57,11 @@ func (d *structDecoder) jsonTree(n *node) (*jsonNode, error) {
 		t.leaves = append(t.leaves, child.leaves...)
 	}
 	return t, nil
+}
+
+// repeats tells of a list or map at any depth.
+func (n *node) repeats() bool {
+	return n.repetition == format.Repeated || slices.ContainsFunc(n.children, (*node).repeats)
 }
 
 // object writes the fields of a group that is there.
