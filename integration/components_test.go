@@ -52,7 +52,14 @@ type process struct {
 
 func startProcess(t testing.TB, name string, args ...string) *process {
 	t.Helper()
+	return startProcessIn(t, nil, name, args...)
+}
+
+// startProcessIn starts a process with more variables in its environment.
+func startProcessIn(t testing.TB, environment []string, name string, args ...string) *process {
+	t.Helper()
 	p := &process{cmd: exec.Command(name, args...), errors: &tail{}, ended: make(chan struct{})}
+	p.cmd.Env = append(os.Environ(), environment...)
 	// Not to get the Ctrl-C of a terminal: who stops it is the test.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	p.cmd.Stderr = p.errors
@@ -93,6 +100,16 @@ func (p *process) end(t testing.TB, s syscall.Signal) {
 		t.Errorf("%s did not end within 30 s of %s", p.cmd.Path, s)
 		_ = p.cmd.Process.Kill()
 		<-p.ended
+	}
+}
+
+// wait waits for the end of a process; false where it does not come in time.
+func (p *process) wait(within time.Duration) bool {
+	select {
+	case <-p.ended:
+		return true
+	case <-time.After(within):
+		return false
 	}
 }
 

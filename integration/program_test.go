@@ -5,6 +5,7 @@ package integration
 import (
 	"bytes"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"sync"
@@ -36,8 +37,15 @@ func binary(t testing.TB) string {
 // gscd runs a command to its end, which must be a good one, and gives what it printed.
 func gscd(t testing.TB, args ...string) []byte {
 	t.Helper()
+	return gscdIn(t, nil, args...)
+}
+
+// gscdIn is gscd with more variables in its environment.
+func gscdIn(t testing.TB, environment []string, args ...string) []byte {
+	t.Helper()
 	var out, faults bytes.Buffer
 	c := exec.Command(binary(t), args...)
+	c.Env = append(os.Environ(), environment...)
 	c.Stdout, c.Stderr = &out, &faults
 	if err := c.Run(); err != nil {
 		t.Fatalf("gscd %q: %v\n%s%s", args, err, faults.Bytes(), out.Bytes())

@@ -17,21 +17,29 @@ import (
 	"github.com/gscd-io/gscd/savepoint"
 )
 
-// environment is what gscd and other engines need to reach the gateway.
+// environment lets gscd and other engines reach the gateway from now on.
 func (g *gateway) environment(t *testing.T) {
+	t.Helper()
+	for _, v := range g.variables(t, g.url) {
+		name, value, _ := strings.Cut(v, "=")
+		t.Setenv(name, value)
+	}
+}
+
+// variables are what gscd and other engines need in their environment to reach
+// the gateway at an address, its own or that of a proxy before it.
+func (g *gateway) variables(t testing.TB, url string) []string {
 	t.Helper()
 	secret := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(secret, []byte(gatewaySecret+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for name, value := range map[string]string{
-		"GSCD_S3_ENDPOINT": g.url, "GSCD_S3_REGION": gatewayRegion, "GSCD_S3_PATH_STYLE": "true",
-		"GSCD_S3_ACCESS_KEY_ID": gatewayKey, "GSCD_S3_SECRET_ACCESS_KEY_FILE": secret,
+	return []string{
+		"GSCD_S3_ENDPOINT=" + url, "GSCD_S3_REGION=" + gatewayRegion, "GSCD_S3_PATH_STYLE=true",
+		"GSCD_S3_ACCESS_KEY_ID=" + gatewayKey, "GSCD_S3_SECRET_ACCESS_KEY_FILE=" + secret,
 		// delta-rs
-		"AWS_ENDPOINT_URL": g.url, "AWS_ALLOW_HTTP": "true", "AWS_REGION": gatewayRegion,
-		"AWS_ACCESS_KEY_ID": gatewayKey, "AWS_SECRET_ACCESS_KEY": gatewaySecret,
-	} {
-		t.Setenv(name, value)
+		"AWS_ENDPOINT_URL=" + url, "AWS_ALLOW_HTTP=true", "AWS_REGION=" + gatewayRegion,
+		"AWS_ACCESS_KEY_ID=" + gatewayKey, "AWS_SECRET_ACCESS_KEY=" + gatewaySecret,
 	}
 }
 
