@@ -74,6 +74,7 @@ type Lane struct {
 	batch          *batch
 	arena          *change.Arena
 	since          time.Time // when the batch took its first record
+	clockAskedAt   time.Time // when a busy lane last asked whether its time is up
 	late           []progress.LateChange
 	pairs          pairs
 	recent         recentDeadLetters
@@ -159,6 +160,9 @@ func (l *Lane) run() error {
 			return err
 		}
 		if took {
+			if err := l.flushOnTime(); err != nil {
+				return err
+			}
 			continue
 		}
 		// Nothing to take: every partition is paused or waits for records.
@@ -286,6 +290,22 @@ func (l *Lane) batchFull() bool {
 	// The clock is asked once in a while only.
 	return b.records%1024 == 0 && b.records > 0 && !l.o.UntilEnd && l.timeIsUp()
 }
+
+// flushOnTime commits a batch whose time is up between two blocks: a source that
+// always has a little never lets the lane come to its end.
+func (l *Lane) flushOnTime() error {
+	if l.o.UntilEnd || !l.batch.dirty || time.Since(l.clockAskedAt) < askClock {
+		return nil
+	}
+	l.clockAskedAt = time.Now()
+	if !l.timeIsUp() {
+		return nil
+	}
+	return l.flush()
+}
+
+// askClock is how often a busy lane asks whether the time of its batch is up.
+const askClock = 250 * time.Millisecond
 
 // timeIsUp reports that the batch has been open long enough. It stretches, up
 // to BatchMaxInterval, while it would write many times its own size: every file
