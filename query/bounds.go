@@ -33,22 +33,47 @@ func (s *Scan) planFiles() error {
 		if err != nil {
 			return err
 		}
-		known, err := stats.Parse(add.Stats, asked)
-		if err != nil {
-			known = &stats.FileStatistics{NumRecords: -1}
-		}
+		known := fileBounds(add, asked)
 		skip := where.CanSkip(func(column int) expr.Bounds {
 			if b, ok := partitions[column]; ok {
 				return b
 			}
-			b := known.Bounds(s.schema.Fields[column].Name)
-			return boundsOf(b.Min, b.Max, b.NullCount, known.NumRecords)
+			return known(s.schema.Fields[column].Name)
 		})
 		if !skip {
 			s.files = append(s.files, add)
 		}
 	}
 	return nil
+}
+
+// fileBounds gives what the statistics of a file say of columns.
+func fileBounds(add *action.Add, columns *schema.Schema) func(column string) expr.Bounds {
+	known, err := stats.Parse(add.Stats, columns)
+	if err != nil {
+		known = &stats.FileStatistics{NumRecords: -1}
+	}
+	return func(column string) expr.Bounds {
+		b := known.Bounds(column)
+		return boundsOf(b.Min, b.Max, b.NullCount, known.NumRecords)
+	}
+}
+
+// CanSkipFile tells, by a file's statistics in the log, that no row of it passes a
+// filter on the columns of a schema, none of which is a partition column. Statistics
+// that can't be read say nothing.
+func CanSkipFile(add *action.Add, s *schema.Schema, where *expr.Predicate) bool {
+	known := fileBounds(add, s)
+	return where.CanSkip(func(column int) expr.Bounds { return known(s.Fields[column].Name) })
+}
+
+// CanSkipRowGroup tells the same of a row group, by the statistics in the file.
+func CanSkipRowGroup(file *parquet.File, group int, s *schema.Schema, where *expr.Predicate) bool {
+	return where.CanSkip(func(column int) expr.Bounds {
+		f := s.Fields[column]
+		b := file.RowGroupBounds(group, parquet.Column{Name: f.Name, Type: f.Type})
+		return boundsOf(b.Min, b.Max, b.NullCount, file.RowGroupRows(group))
+	})
 }
 
 // partitionBounds gives what is known of the partition columns that are needed.

@@ -65,7 +65,7 @@ func (s *Scan) readFile(ctx context.Context, add *action.Add, emit func(*selecti
 	if err != nil {
 		return asFileError(add, err)
 	}
-	if err := checkRows(add, file.NumRows()); err != nil {
+	if err := CheckRows(add, file.NumRows()); err != nil {
 		return err
 	}
 	rows := &selection{columns: make([][]schema.Value, len(s.schema.Fields)), kept: make([]int32, 0, batchRows)}
@@ -170,8 +170,9 @@ func asFileError(add *action.Add, err error) error {
 	return fmt.Errorf("read %s: %w", add.Path, err)
 }
 
-// checkRows compares the rows of a file with its statistics.
-func checkRows(add *action.Add, rows int64) error {
+// CheckRows compares the rows of a file with its statistics. The error wraps
+// ErrFileMismatch.
+func CheckRows(add *action.Add, rows int64) error {
 	if want, known := stats.NumRecords(add.Stats); known && want != rows {
 		return fmt.Errorf("%w: %s has %d rows, its statistics say %d", ErrFileMismatch, add.Path, rows, want)
 	}

@@ -24,7 +24,7 @@ type sqlFlags struct{ memoryLimit, tempLimit, tempDir string }
 
 func (f *sqlFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.memoryLimit, "memory-limit", "2GiB", "with SQL: `size` of the memory for joins, groups and sorts; more goes to disk")
-	flags.StringVar(&f.tempLimit, "temp-limit", "20GiB", "with SQL: `size` that may go to disk, and that may be copied from S3")
+	flags.StringVar(&f.tempLimit, "temp-limit", "20GiB", "with SQL: `size` that may go to disk, and that may be fetched from S3")
 	flags.StringVar(&f.tempDir, "temp-dir", "", "with SQL: `folder` for what goes to disk (default: that of the system)")
 }
 
@@ -78,7 +78,7 @@ func (a *app) printAnswer(ctx context.Context, statement string, o sql.Options) 
 	}
 	defer rows.Close()
 	opened := rows.Stats()
-	a.log.Debug("opened", zap.Int("labels", opened.Days), zap.Int("files", opened.Files), zap.Int64("bytes", opened.Bytes), zap.Int64("copied", opened.Copied))
+	a.log.Debug("opened", zap.Int("labels", opened.Days), zap.Int("files", opened.Files), zap.Int64("bytes", opened.Bytes), zap.Int64("fetched", opened.Fetched))
 	if rows.IsPlan() && a.flags.format == "" {
 		for row, err := range rows.All() {
 			if err != nil {

@@ -35,8 +35,12 @@ type FileColumn struct {
 
 // Open reads the footer of a file of a size (bytes) with one or two reads. The
 // error wraps ErrCorrupt or ErrUnsupported, or is the reader's.
-func Open(r io.ReaderAt, size int64) (*File, error) {
-	meta, root, err := readFooter(r, size)
+func Open(r io.ReaderAt, size int64) (*File, error) { return OpenTail(r, size, FooterGuess) }
+
+// OpenTail is Open whose first read is of the last bytes of the file, as many as
+// tail says.
+func OpenTail(r io.ReaderAt, size, tail int64) (*File, error) {
+	meta, root, err := readFooter(r, size, tail)
 	if err != nil {
 		return nil, err
 	}

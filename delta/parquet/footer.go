@@ -11,14 +11,18 @@ import (
 
 const magic = "PAR1"
 
+// FooterGuess is how many bytes of a file's end are read first: one read gets most
+// footers whole.
+const FooterGuess = 64 << 10
+
 // readFooter reads and checks the metadata at the end of a file: every offset
-// and count in what it returns lies within the file.
-func readFooter(r io.ReaderAt, size int64) (*format.FileMetaData, *node, error) {
+// and count in what it returns lies within the file. guess is how many bytes are
+// read first.
+func readFooter(r io.ReaderAt, size, guess int64) (*format.FileMetaData, *node, error) {
 	if size < 12 {
 		return nil, nil, corrupt("%d bytes are too few", size)
 	}
-	// One read gets most footers whole.
-	tail := make([]byte, min(size, 64<<10))
+	tail := make([]byte, min(size, max(guess, 8)))
 	if err := readFull(r, tail, size-int64(len(tail))); err != nil {
 		return nil, nil, fmt.Errorf("read the footer: %w", err)
 	}

@@ -177,7 +177,7 @@ func TestNamesLikePatterns(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := sql.Options{Tables: []sql.Table{table(openLocal(t, odd), "odd")}}
-	if a := mustAsk(t, o, "SELECT count(*) FROM odd WHERE dt = '2022-07-09'"); a.csv != "21\n" || a.stats.Copied > 0 {
+	if a := mustAsk(t, o, "SELECT count(*) FROM odd WHERE dt = '2022-07-09'"); a.csv != "21\n" || a.stats.Fetched > 0 {
 		t.Errorf("got %s, %+v", a.csv, a.stats)
 	}
 }
@@ -404,7 +404,7 @@ func testStore(t *testing.T, users, orders objstore.Store) {
 		if want := mustAsk(t, sql.Options{Tables: local.tables()}, statement); !strings.HasPrefix(statement, "E") && a.csv != want.csv {
 			t.Errorf("%s: got\n%swant\n%s", statement, a.csv, want.csv)
 		}
-		if files > 0 && a.stats.Copied != a.stats.Bytes || files == 0 && a.stats.Copied > 0 {
+		if files > 0 && a.stats.Fetched != a.stats.Bytes || files == 0 && a.stats.Fetched > 0 {
 			t.Errorf("%s: %+v", statement, a.stats)
 		}
 	}

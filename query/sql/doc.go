@@ -27,15 +27,20 @@
 //
 // How files are read: those of one version, partition and deletion vector by a query
 // each, with the vector as a constant. Where these are many, each file is read once,
-// and joined with a table that says which days have it, and without which rows. Files
-// of stores that are not local are copied first, whole.
+// and joined with a table that says which days have it, and without which rows.
+//
+// DuckDB opens files of this machine only. Of those of other stores it gets excerpts:
+// the footer, and the column chunks that the plan names of the row groups that can
+// have a row for it, at their places in a file that is otherwise empty. A place that
+// was left out by mistake reads as zero bytes, which are no page: an error, not a row.
 //
 // Invariants:
 //
 //  1. Rows are those of the plain reader for the same versions: deletion vectors
 //     applied, hidden columns invisible, types those of the schema, a column that
 //     a file lacks NULL. A file that is missing or of another size is an error.
-//  2. Only the files of days that the statement can see are opened or copied.
+//  2. Only the files of days that the statement can see are opened; of files of stores
+//     that are not local, only the columns and row groups that it can need are fetched.
 //  3. A statement is one SELECT (WITH, VALUES, FROM, DESCRIBE, SUMMARIZE, EXPLAIN).
 //     Two fences keep it at the tables: every table and table function that its
 //     syntax tree names is checked against a list, and DuckDB itself may open no

@@ -23,6 +23,16 @@ type executor struct {
 	files     *files
 	queries   map[*reading]string // what each table is
 	joins     int                 // tables of days that were made
+	scans     []*scan             // of files of stores that are not local
+	skipped   map[groupFile]bool  // files of groups that no row is to be had from
+	joined    map[*reading]bool   // which tables are a join
+}
+
+// groupFile is a file of a group of a reading, by the group's number.
+type groupFile struct {
+	of    *reading
+	group int
+	file  *dataFile
 }
 
 // maxParts is how many groups of files are read by a query each. That is the
@@ -41,7 +51,7 @@ func openExecutor(ctx context.Context, o *Options, s *statement, f *files, spill
 	if err != nil {
 		return nil, err
 	}
-	x := &executor{engine: e, statement: s, files: f, queries: map[*reading]string{}}
+	x := &executor{engine: e, statement: s, files: f, queries: map[*reading]string{}, skipped: map[groupFile]bool{}, joined: map[*reading]bool{}}
 	if err := x.fence(ctx, spill, o.TempLimit); err != nil {
 		e.close()
 		return nil, fmt.Errorf("start DuckDB: %w", err)
@@ -60,21 +70,30 @@ func (x *executor) fence(ctx context.Context, spill string, limit int64) error {
 		"]; SET enable_external_access = false; SET lock_configuration = true")
 }
 
-// layOut decides what each table is.
+// layOut decides what each table is. It may be called again, for what needs left
+// over.
 func (x *executor) layOut(ctx context.Context, readings []*reading) error {
+	x.scans = nil
+	for _, d := range x.files.vectors {
+		d.used = false
+	}
 	for _, r := range readings {
 		groups, err := x.groups(r)
 		if err != nil {
 			return fmt.Errorf("table %s: %w", r.Name, err)
 		}
-		if len(groups) > max(maxParts, 0) {
-			if x.queries[r], err = x.joined(ctx, r, groups); err != nil {
+		if joined, again := x.joined[r]; len(groups) > max(maxParts, 0) && !again || joined && len(groups) > 0 {
+			x.joined[r] = true
+			if x.queries[r], err = x.asJoin(ctx, r, groups); err != nil {
 				return fmt.Errorf("table %s: %w", r.Name, err)
 			}
 			continue
+		} else if !again {
+			x.joined[r] = false
 		}
 		parts := make([]string, len(groups))
 		for i, g := range groups {
+			x.mark(r, g, []*group{g})
 			where := ""
 			if g.vector != nil {
 				where = " WHERE get_bit(getvariable(" + quoted(g.vector.variable()) + "), CAST(file_row_number AS INTEGER)) = 0"
@@ -108,6 +127,8 @@ func (r *reading) withLabel(columns []string, label string) []string {
 // group is files of a version that are read alike: of one partition, and with the
 // same deletion vector or none.
 type group struct {
+	number int    // in the reading, before any was left out
+	marked bool   // its columns have names that are found in a plan
 	cells  []cell // of r.fields
 	label  string
 	vector *deleted
@@ -179,10 +200,19 @@ func (x *executor) groups(r *reading) ([]*group, error) {
 			}
 			name := id.vector + partition
 			if found[name] == nil {
+				g.number = len(list)
 				found[name] = g
 				list = append(list, g)
 			}
-			found[name].add(file, add)
+			if !x.skipped[groupFile{r, found[name].number, file}] {
+				found[name].add(file, add)
+			}
+		}
+	}
+	list = slices.DeleteFunc(list, func(g *group) bool { return len(g.files) == 0 })
+	for _, g := range list {
+		if g.vector != nil {
+			g.vector.used = true
 		}
 	}
 	return list, nil
@@ -211,6 +241,9 @@ func (g *group) scan(r *reading) string {
 				quoted(f.Name), quoted(unquoted(inner)), quoted(typeName(f.Type))))
 		}
 	}
+	if g.marked {
+		columns = append(columns, padding...)
+	}
 	paths := make([]string, len(g.files))
 	for i, f := range g.files {
 		paths[i] = quoted(f.path)
@@ -228,11 +261,13 @@ func (g *group) scan(r *reading) string {
 	return "read_parquet([" + strings.Join(paths, ", ") + "], schema = MAP {" + strings.Join(columns, ", ") + "}, hive_partitioning = false" + estimate + ")"
 }
 
+// define gives the names of the statement what layOut made.
+func (x *executor) define(ctx context.Context, byTable map[*Table]*reading) error {
+	return x.fault(createViews(ctx, x.engine, x.statement.refs, func(t *Table) (string, error) { return x.queries[byTable[t]], nil }))
+}
+
 // start starts the statement.
-func (x *executor) start(ctx context.Context, byTable map[*Table]*reading) (*prepared, *stream, error) {
-	if err := createViews(ctx, x.engine, x.statement.refs, func(t *Table) (string, error) { return x.queries[byTable[t]], nil }); err != nil {
-		return nil, nil, x.fault(err)
-	}
+func (x *executor) start(ctx context.Context) (*prepared, *stream, error) {
 	p, err := x.prepare(ctx, x.statement.text)
 	if err != nil {
 		return nil, nil, x.fault(asError(x.statement.text, err, true))
@@ -261,6 +296,7 @@ func (x *executor) fault(err error) error {
 	default:
 		return err
 	}
+	*message = x.shown(*message)
 	for _, f := range x.files.order {
 		if strings.Contains(*message, f.path) {
 			*message = strings.ReplaceAll(*message, f.path, f.of.Store.String()+"/"+f.key) + "; run gscd check"

@@ -101,3 +101,11 @@ func SetMaxParts(n int) (restore func()) {
 	maxParts = n
 	return func() { maxParts = before }
 }
+
+// SetExcerpts sets how many bytes of a file's end are read first, and what gaps are
+// read, and gives what sets them back.
+func SetExcerpts(guess, gap int64) (restore func()) {
+	beforeGuess, beforeGap := footerGuess, excerptGap
+	footerGuess, excerptGap = guess, gap
+	return func() { footerGuess, excerptGap = beforeGuess, beforeGap }
+}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -25,16 +26,19 @@ import (
 // fileReaders is how many files are copied or looked at at once.
 const fileReaders = 8
 
-// copyPart is how much of a file is fetched by one request, in bytes.
-const copyPart = 8 << 20
-
 // dataFile is a file of a table as DuckDB gets it.
 type dataFile struct {
 	of   *reading
 	add  *action.Add
 	key  string
-	path string // on this machine: the file, a copy of it, or a link to it
+	path string // on this machine: the file, an excerpt of it, or a link to it
 	real string // what a link leads to
+
+	// Of files of other stores.
+	scans   []*scan        // that read it
+	footer  *parquet.File  // what its end says
+	kept    []bool         // which row groups the excerpt has; nil: all
+	excerpt []parquet.Span // what is yet to be fetched
 }
 
 // deleted is a deletion vector as DuckDB gets it: a bit for each row of the file.
@@ -43,6 +47,7 @@ type deleted struct {
 	add    *action.Add // that has it
 	number int
 	joined bool // it is a row of a table, not a variable
+	used   bool // a row is to be had from a file that it belongs to
 }
 
 func (d *deleted) variable() string { return "__gscd_dv" + strconv.Itoa(d.number) }
@@ -94,43 +99,34 @@ func filesOf(readings []*reading, dir string) (*files, error) {
 	return f, nil
 }
 
-// fetch makes every file one that DuckDB can open: it looks whether it is as the
-// log says, and copies it where the store is not local, at most limit bytes in
-// all. Where dry, nothing is copied: the copies are empty.
-func (f *files) fetch(ctx context.Context, limit int64, dry bool) error {
+// place gives every file a path that DuckDB can open. Local ones are looked at: they
+// must be as the log says. What others have is fetched later; until then there is an
+// empty file.
+func (f *files) place(ctx context.Context) error {
 	for i, file := range f.order {
 		f.stats.Files++
 		f.stats.Bytes += file.add.Size
+		file.path = filepath.Join(f.dir, strconv.Itoa(i)+".parquet")
 		if store, ok := file.of.Store.(*local.Store); ok {
-			file.path = filepath.Join(store.String(), filepath.FromSlash(file.key))
-			if !strings.ContainsAny(file.path, "*?[") {
+			path := filepath.Join(store.String(), filepath.FromSlash(file.key))
+			if strings.ContainsAny(path, "*?[") {
+				file.real = path // DuckDB would take it for a pattern of names
 				continue
 			}
-			file.real = file.path // DuckDB would take it for a pattern of names
-		} else if !dry {
-			f.stats.Copied += file.add.Size
+			file.path = path
 		}
-		file.path = filepath.Join(f.dir, strconv.Itoa(i)+".parquet")
-	}
-	if f.stats.Copied > limit {
-		return fmt.Errorf("%w: %d bytes of %d files, and the limit is %d: ask for fewer days, or raise --temp-limit",
-			ErrTempLimit, f.stats.Copied, len(f.order), limit)
 	}
 	if err := os.Mkdir(f.dir, 0o700); err != nil {
 		return fmt.Errorf("make room for copies: %w", err)
 	}
 	return inParallel(ctx, len(f.order), func(ctx context.Context, i int) error {
 		file := f.order[i]
-		var err error
-		switch _, isLocal := file.of.Store.(*local.Store); {
-		case isLocal:
-			if err = file.look(ctx); err == nil && file.real != "" {
-				err = os.Symlink(file.real, file.path)
-			}
-		case dry:
-			err = os.WriteFile(file.path, nil, 0o600)
-		default:
-			err = file.copy(ctx)
+		if file.of.remote() {
+			return os.WriteFile(file.path, nil, 0o600)
+		}
+		err := file.look(ctx)
+		if err == nil && file.real != "" {
+			err = os.Symlink(file.real, file.path)
 		}
 		if err != nil {
 			return fmt.Errorf("table %s: %w", file.of.Name, file.asFault(err))
@@ -152,40 +148,15 @@ func (f *dataFile) look(ctx context.Context) error {
 	return nil
 }
 
-// copy fetches a file part by part.
-func (f *dataFile) copy(ctx context.Context) (err error) {
-	out, err := os.OpenFile(f.path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if closing := out.Close(); err == nil {
-			err = closing
-		}
-	}()
-	for at := int64(0); at < f.add.Size; {
-		part, err := f.of.Store.GetRange(ctx, f.key, at, min(copyPart, f.add.Size-at))
-		if err != nil {
-			return err
-		}
-		if len(part) == 0 {
-			return fmt.Errorf("%w: it has %d bytes, the log says %d", query.ErrFileMismatch, at, f.add.Size)
-		}
-		if _, err := out.Write(part); err != nil {
-			return err
-		}
-		at += int64(len(part))
-	}
-	return nil
-}
-
 // asFault says of an error in reading a file what it means for the table.
 func (f *dataFile) asFault(err error) error {
 	switch {
 	case errors.Is(err, objstore.ErrNotExist):
 		return fmt.Errorf("%w: %s: %w; run gscd check", query.ErrFileMissing, f.add.Path, err)
-	case errors.Is(err, query.ErrFileMismatch), errors.Is(err, delta.ErrCorrupt), errors.Is(err, parquet.ErrCorrupt):
+	case errors.Is(err, query.ErrFileMismatch):
 		return fmt.Errorf("%s: %w; run gscd check", f.add.Path, err)
+	case errors.Is(err, delta.ErrCorrupt), errors.Is(err, parquet.ErrCorrupt), errors.Is(err, io.ErrUnexpectedEOF):
+		return fmt.Errorf("%w: %s: %w; run gscd check", query.ErrFileMismatch, f.add.Path, err)
 	}
 	return fmt.Errorf("read %s: %w", f.add.Path, err)
 }
@@ -195,6 +166,9 @@ func (f *files) setVectors(ctx context.Context, x *executor, dry bool) error {
 	var mu sync.Mutex // an engine does one thing at a time
 	return inParallel(ctx, len(f.vectors), func(ctx context.Context, i int) error {
 		d := f.vectors[i]
+		if !d.used {
+			return nil
+		}
 		bits := []byte{0}
 		if !dry {
 			var err error
@@ -211,6 +185,21 @@ func (f *files) setVectors(ctx context.Context, x *executor, dry bool) error {
 	})
 }
 
+// setNoVectors gives the variables of deletion vectors a value, so that a plan can be
+// made.
+func (f *files) setNoVectors(ctx context.Context, x *executor) error {
+	var set strings.Builder
+	for _, d := range f.vectors {
+		if d.used && !d.joined {
+			set.WriteString("SET VARIABLE " + d.variable() + " = '00000000'::BIT; ")
+		}
+	}
+	if set.Len() == 0 {
+		return nil
+	}
+	return x.exec(ctx, set.String())
+}
+
 // bits gives a bit for each row of the file, set where the row is deleted, and
 // then some more up to a whole byte.
 func (d *deleted) bits(ctx context.Context) ([]byte, error) {
@@ -219,29 +208,59 @@ func (d *deleted) bits(ctx context.Context) ([]byte, error) {
 		return nil, err
 	}
 	rows, known := stats.NumRecords(d.add.Stats)
-	if !known { // the log does not say, so the file does
+	file := d.file.footer
+	if !known && file == nil { // the log does not say, so the file does
 		source, err := os.Open(d.file.path)
 		if err != nil {
 			return nil, err
 		}
 		defer source.Close()
-		file, err := parquet.Open(source, d.file.add.Size)
-		if err != nil {
+		if file, err = parquet.Open(source, d.file.add.Size); err != nil {
 			return nil, err
 		}
+	}
+	if file != nil {
 		rows = file.NumRows()
 	}
-	return bitsOf(vector, rows), nil
+	keep := []rowRange{{0, rows}}
+	if d.file.kept != nil {
+		keep = nil
+		at := int64(0)
+		for i, kept := range d.file.kept {
+			n := file.RowGroupRows(i)
+			if kept {
+				keep = append(keep, rowRange{at, at + n})
+			}
+			at += n
+		}
+	}
+	return bitsOf(vector, keep), nil
 }
 
-// bitsOf sets the bits of a vector; rows past the end of the file are left out.
-func bitsOf(vector *dv.Bitmap, rows int64) []byte {
-	bits := make([]byte, max((rows+7)/8, 1))
+// rowRange is rows of a file, to excluded.
+type rowRange struct{ from, to int64 }
+
+// bitsOf sets the bits of a vector for the rows of rising ranges, one range behind
+// the other; rows that are in none, as those past the end of the file, are left out.
+func bitsOf(vector *dv.Bitmap, keep []rowRange) []byte {
+	n := int64(0)
+	for _, r := range keep {
+		n += r.to - r.from
+	}
+	bits := make([]byte, max((n+7)/8, 1))
+	before := int64(0) // rows of the ranges that are done
 	for row := range vector.Rows() {
-		if int64(row) >= rows {
+		for len(keep) > 0 && int64(row) >= keep[0].to {
+			before += keep[0].to - keep[0].from
+			keep = keep[1:]
+		}
+		if len(keep) == 0 {
 			break
 		}
-		bits[row/8] |= 0x80 >> (row % 8)
+		if at := int64(row) - keep[0].from; at >= 0 {
+			at += before
+			bits[at/8] |= 0x80 >> (at % 8)
+		}
 	}
 	return bits
 }

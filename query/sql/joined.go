@@ -11,10 +11,10 @@ import (
 	duck "github.com/duckdb/duckdb-go-bindings"
 )
 
-// joined makes a table of many groups a join: its files, each read once however
+// asJoin makes a table of many groups a join: its files, each read once however
 // many days have it, with a table that says which days those are, and which rows
 // of the file each of them does not have.
-func (x *executor) joined(ctx context.Context, r *reading, groups []*group) (string, error) {
+func (x *executor) asJoin(ctx context.Context, r *reading, groups []*group) (string, error) {
 	if x.joins == 0 {
 		if err := x.exec(ctx, "CREATE SCHEMA __gscd; CREATE TABLE __gscd.vectors (__gscd_v INTEGER, __gscd_bits BIT)"); err != nil {
 			return "", err
@@ -46,6 +46,7 @@ func (x *executor) join(ctx context.Context, r *reading, groups []*group) (strin
 	x.joins++
 	all := *groups[0] // reads all files, without a vector
 	all.files, all.vector, all.rows = nil, nil, 0
+	x.mark(r, &all, groups)
 	places := map[*dataFile]int{}
 	var rows []string
 	for _, g := range groups {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/gscd-io/gscd/delta"
+	"github.com/gscd-io/gscd/delta/objstore/local"
 	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/savepoint"
 )
@@ -22,6 +23,13 @@ type reading struct {
 	// labelColumn is the name of the label's column; "" where there is none.
 	labelColumn string
 	days        []day
+	schema      *schema.Schema // of fields, see columns
+}
+
+// remote tells whether files are to be fetched before DuckDB can open them.
+func (r *reading) remote() bool {
+	_, isLocal := r.Store.(*local.Store)
+	return !isLocal
 }
 
 // day is a label and the version that answers it. The label is "" in tables

@@ -66,13 +66,13 @@ var reference = sync.OnceValues(func() (*sql.Reference, error) {
 // sameAsWarehouse runs a statement that uses dt on both, and compares the rows.
 func sameAsWarehouse(t interface {
 	Fatalf(string, ...any)
-}, statement string) (stats sql.Stats) {
+}, statement string, tables shop) (stats sql.Stats) {
 	r, err := reference()
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
 	columns, rows, wantErr := r.Query(statement)
-	answer, err := sql.Run(ctx, statement, sql.Options{Tables: sharedShop.tables()})
+	answer, err := sql.Run(ctx, statement, sql.Options{Tables: tables.tables()})
 	if err == nil {
 		defer answer.Close()
 	}
@@ -193,7 +193,7 @@ func TestLikeAWarehouse(t *testing.T) {
 		{1, "SELECT main.user_dim.id FROM main.user_dim WHERE user_dim.dt = '2022-07-09'"},
 	} {
 		restore := sql.SetMaxParts(i % 2 * 32) // so that both ways of reading are taken
-		got := sameAsWarehouse(t, c.statement)
+		got := sameAsWarehouse(t, c.statement, sharedShop)
 		restore()
 		if got.Days != c.days {
 			t.Errorf("%s\n%d days are seen, want %d", c.statement, got.Days, c.days)
@@ -264,7 +264,7 @@ func TestPruningIsExact(t *testing.T) {
 			return
 		}
 		restore := sql.SetMaxParts(rapid.SampledFrom([]int{0, 32}).Draw(t, "parts"))
-		stats := sameAsWarehouse(t, statement)
+		stats := sameAsWarehouse(t, statement, sharedShop)
 		restore()
 		seen += stats.Days
 		of += strings.Count(statement, "FROM user_dim")*(sealedDays+1) + strings.Count(statement, "orders")*(sealedDays+1)

@@ -90,7 +90,7 @@ func (p *planner) run(ctx context.Context) (rows *Rows, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := f.fetch(ctx, p.options.TempLimit, p.statement.dry); err != nil {
+	if err := f.place(ctx); err != nil {
 		return nil, err
 	}
 	x, err := openExecutor(ctx, p.options, p.statement, f, filepath.Join(dir, "spill"))
@@ -98,12 +98,6 @@ func (p *planner) run(ctx context.Context) (rows *Rows, err error) {
 		return nil, err
 	}
 	undo = append(undo, x.close)
-	if err := x.layOut(ctx, p.readings); err != nil {
-		return nil, err
-	}
-	if err := f.setVectors(ctx, x, p.statement.dry); err != nil {
-		return nil, err
-	}
 	if err := x.exec(ctx, "BEGIN"); err != nil {
 		return nil, err
 	}
@@ -115,7 +109,32 @@ func (p *planner) run(ctx context.Context) (rows *Rows, err error) {
 			return nil, errNewMinute
 		}
 	}
-	prepared, s, err := x.start(ctx, p.byTable)
+	again := true
+	for again {
+		if err := x.layOut(ctx, p.readings); err != nil {
+			return nil, err
+		}
+		if err := x.define(ctx, p.byTable); err != nil {
+			return nil, err
+		}
+		if again = len(x.scans) > 0 && len(x.skipped) == 0; again {
+			if err := f.setNoVectors(ctx, x); err != nil {
+				return nil, err
+			}
+			if again, err = x.needs(ctx); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if !p.statement.dry {
+		if err := f.fetch(ctx, p.options.TempLimit); err != nil {
+			return nil, err
+		}
+	}
+	if err := f.setVectors(ctx, x, p.statement.dry); err != nil {
+		return nil, err
+	}
+	prepared, s, err := x.start(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -132,14 +151,14 @@ func (p *planner) run(ctx context.Context) (rows *Rows, err error) {
 		}
 	}
 	if p.statement.explain {
-		rows.asPlan()
+		rows.asPlan(x.shown)
 	}
 	return rows, nil
 }
 
 // asPlan turns an answer of EXPLAIN, which has a whole plan in one cell, into the
 // lines of the plan.
-func (r *Rows) asPlan() {
+func (r *Rows) asPlan(shown func(string) string) {
 	each := r.each
 	r.plan = true
 	r.columns = []schema.Field{{Name: "plan", Type: schema.Of(schema.StringType), Nullable: true}}
@@ -149,7 +168,7 @@ func (r *Rows) asPlan() {
 				yield(nil, err)
 				return
 			}
-			for _, line := range strings.Split(strings.TrimRight(row[len(row)-1].S, "\n"), "\n") {
+			for _, line := range strings.Split(strings.TrimRight(shown(row[len(row)-1].S), "\n"), "\n") {
 				if !yield([]schema.Value{schema.StringValue(line)}, nil) {
 					return
 				}

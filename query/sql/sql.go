@@ -17,8 +17,8 @@ var (
 	// ErrNotBuilt: this program was built without cgo, and so without DuckDB.
 	ErrNotBuilt = errors.New("this gscd was built without DuckDB (CGO_ENABLED=0), which answers SQL: " +
 		"use one that was built with cgo and a C compiler; --where, --columns, --order-by and --limit work without it")
-	// ErrTempLimit: the files to copy are larger than Options.TempLimit.
-	ErrTempLimit = errors.New("more to copy than the limit for temporary files")
+	// ErrTempLimit: more is to be fetched of files than Options.TempLimit.
+	ErrTempLimit = errors.New("more to fetch than the limit for temporary files")
 )
 
 // The defaults of Options.
@@ -38,7 +38,7 @@ type Options struct {
 	// 0: DefaultMemoryLimit.
 	MemoryLimit int64
 	// TempLimit bounds each of the two things on disk, in bytes: what DuckDB puts
-	// there, and the copies of files of stores that are not local. 0: DefaultTempLimit.
+	// there, and the excerpts of files of stores that are not local. 0: DefaultTempLimit.
 	TempLimit int64
 	// TempDir is where both go; "": that of the system. A folder is made in it.
 	TempDir string
@@ -77,9 +77,9 @@ type Stats struct {
 	// Days are the labels that the statement can see, over all tables.
 	Days int
 	// Files are the data files given to DuckDB, each counted once, and Bytes their
-	// sizes; of them Copied bytes were copied from stores that are not local.
+	// sizes; of them Fetched bytes were fetched from stores that are not local.
 	Files         int
-	Bytes, Copied int64
+	Bytes, Fetched int64
 }
 
 // Rows is an answer on its way. It must be closed.
