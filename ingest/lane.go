@@ -356,7 +356,7 @@ func (l *Lane) take(p *snapshotter.Partition, r *change.Record, c *change.Change
 	p.Next = r.Offset + 1
 	b := l.batch
 	b.records++
-	b.bytes += int64(len(r.Key) + len(r.Value))
+	b.bytes += r.Size() // headers too: they share a buffer with what the batch keeps
 	b.dirty = true
 	l.p.Totals.Taken++
 	l.recent.taken()

@@ -17,7 +17,8 @@ type queue struct {
 	pending map[change.PartitionID][]*chunk
 	order   []change.PartitionID // partitions with pending chunks, next first
 	chunks  int
-	dry     bool // the last poll brought nothing
+	bytes   int64 // of the records of pending chunks
+	dry     bool  // the last poll brought nothing
 	flying  chan polled
 	landed  error // of a poll made ahead, for the next call of next
 	paused  map[change.PartitionID]bool
@@ -43,6 +44,7 @@ type chunk struct {
 	changes []change.Change
 	errs    []error
 	next    int64 // offset behind the chunk
+	bytes   int64 // of its records
 	at      int
 	ready   chan struct{}
 	// format is that of the decoder; when ready, what it has decided ("" for nothing yet).
@@ -51,7 +53,9 @@ type chunk struct {
 
 const (
 	chunkRecords = 512
-	lowWater     = 48 // chunks below which the next poll is made ahead
+	// The next poll is made ahead while fewer chunks and bytes than these wait.
+	lowWater      = 48
+	lowWaterBytes = 32 << 20
 )
 
 func newQueue(source Source, o *Options) *queue {
@@ -101,7 +105,7 @@ func (q *queue) close() {
 }
 
 func (q *queue) drop() {
-	q.pending, q.order, q.chunks, q.dry = map[change.PartitionID][]*chunk{}, nil, 0, false
+	q.pending, q.order, q.chunks, q.bytes, q.dry = map[change.PartitionID][]*chunk{}, nil, 0, 0, false
 }
 
 // reset drops what was fetched and reads on from the given offsets.
@@ -152,8 +156,9 @@ func (q *queue) next(ctx context.Context, takeable func(change.PartitionID) bool
 			id := q.order[i]
 			list := q.pending[id]
 			for len(list) > 0 && list[0].finished() {
-				list = list[1:]
 				q.chunks--
+				q.bytes -= list[0].bytes
+				list = list[1:]
 			}
 			if q.pending[id] = list; len(list) == 0 {
 				delete(q.pending, id)
@@ -197,7 +202,7 @@ func (q *queue) ahead(ctx context.Context) error {
 			return nil
 		}
 	}
-	if q.dry || q.chunks >= lowWater || q.chunks == 0 {
+	if q.dry || q.chunks >= lowWater || q.bytes >= lowWaterBytes || q.chunks == 0 {
 		return nil
 	}
 	flying := make(chan polled, 1)
@@ -249,8 +254,12 @@ func (q *queue) take(p polled) error {
 			if q.pending[b.ID] == nil {
 				q.order = append(q.order, b.ID)
 			}
+			for _, r := range c.records {
+				c.bytes += r.Size()
+			}
 			q.pending[b.ID] = append(q.pending[b.ID], c)
 			q.chunks++
+			q.bytes += c.bytes
 			q.work <- c
 		}
 	}

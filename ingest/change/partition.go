@@ -103,14 +103,20 @@ func (r *Record) Cap(limit int64) {
 	if limit <= 0 {
 		return
 	}
-	size := int64(len(r.Key)) + int64(len(r.Value))
-	for _, h := range r.Headers {
-		size += int64(len(h.Key)) + int64(len(h.Value))
-	}
+	size := r.Size()
 	if size <= limit {
 		return
 	}
 	r.Oversize, r.Key, r.Value, r.Headers = size, cut(r.Key), cut(r.Value), nil
+}
+
+// Size is the number of bytes of key, value and headers.
+func (r *Record) Size() int64 {
+	size := int64(len(r.Key)) + int64(len(r.Value))
+	for _, h := range r.Headers {
+		size += int64(len(h.Key)) + int64(len(h.Value))
+	}
+	return size
 }
 
 // cut keeps nil apart from empty.
