@@ -107,8 +107,12 @@ func (p *process) end(t testing.TB, s syscall.Signal) {
 func (p *process) wait(within time.Duration) bool {
 	select {
 	case <-p.ended:
-		return true
 	case <-time.After(within):
+	}
+	select {
+	case <-p.ended:
+		return true
+	default:
 		return false
 	}
 }

@@ -13,6 +13,10 @@ func TestProof(t *testing.T) {
 		run  func(t *testing.T, b *broker)
 	}{
 		{"kills", testKills},
+		{"rolling restart", testRollingRestart},
+		{"two owners", testTwoOwners},
+		{"paused process", testPausedProcess},
+		{"store faults", testStoreFaults},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

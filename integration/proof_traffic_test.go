@@ -155,6 +155,9 @@ func (f *traffic) pass(d time.Duration, n int) {
 	for {
 		end := time.UnixMicro(f.calendar.End(f.calendar.Label(f.now.UnixMicro())))
 		if end.Add(f.driftWait).After(until) {
+			if !end.After(until) {
+				until = end.Add(-time.Second) // the next time is that of the midnight
+			}
 			break
 		}
 		part := max(1, int(int64(n)*int64(end.Sub(f.now))/int64(d)))

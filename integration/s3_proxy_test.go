@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -22,6 +23,8 @@ type storeProxy struct {
 	mu    sync.Mutex
 	fault storeFault
 	seen  []storeRequest
+	// passing counts the requests that are on their way to the gateway.
+	passing atomic.Int64
 	// woken is closed, and made anew, when the fault changes: what hangs goes on.
 	woken chan struct{}
 }
@@ -98,6 +101,8 @@ func startStoreProxy(t testing.TB, g *gateway) *storeProxy {
 		}
 		switch act {
 		case 0:
+			p.passing.Add(1)
+			defer p.passing.Add(-1)
 			pass.ServeHTTP(w, r)
 		case breakOff:
 			panic(http.ErrAbortHandler)
@@ -133,6 +138,13 @@ func (p *storeProxy) set(f storeFault) {
 	p.fault = f
 	close(p.woken)
 	p.woken = make(chan struct{})
+}
+
+// settle waits until nothing is on its way that an earlier fault let through.
+func (p *storeProxy) settle() {
+	for p.passing.Load() > 0 {
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // requests gives the requests since a moment.
