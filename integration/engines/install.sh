@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # install.sh DIR puts the real components of the integration tests below DIR, at the
 # versions named in this folder: Kafka, Delta Kernel, a Python environment with
-# delta-rs and DuckDB, and an S3 server. What is there already in that version stays.
+# delta-rs and DuckDB, an S3 server, and the emulators of other storages. What is there
+# already in that version stays.
 set -euo pipefail
 dir=${1:?install.sh DIR}
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -35,7 +36,7 @@ component() {
 needed() {
   for tool in "$@"; do
     if ! command -v "$tool" > /dev/null; then
-      echo "integration tests: $tool is not on this machine: they need Java 17 or newer, Maven, and Python 3.10 or newer with venv" >&2
+      echo "integration tests: $tool is not on this machine: they need Java 17 or newer, Maven, Node.js 18 or newer with npm, and Python 3.10 or newer with venv" >&2
       exit 1
     fi
   done
@@ -55,8 +56,16 @@ gateway() {
   GOBIN="$1" GOFLAGS= go install "$(cat "$2")"
 }
 
-needed java mvn python3 go
+packages() {
+  mkdir -p "$1" && cp "$2" "$1/package.json" &&
+    npm install --prefix "$1" --no-audit --no-fund --no-package-lock --ignore-scripts
+}
+
+needed java mvn python3 go npm
 component kafka jars kafka-pom.xml
 component kernel jars kernel-pom.xml
 component python python requirements.txt
 component versitygw gateway versitygw.txt
+component fake-gcs-server gateway fake-gcs-server.txt
+component azurite packages azurite-package.json
+component moto python moto-requirements.txt

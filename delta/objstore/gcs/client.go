@@ -2,6 +2,7 @@ package gcs
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -95,7 +96,7 @@ func authenticated(ctx context.Context, o Options) (http.RoundTripper, error) {
 		}
 		opts = append(opts, option.WithAuthCredentialsFile(kind, o.CredentialsFile))
 	}
-	signed, err := transport.NewTransport(ctx, base, opts...)
+	signed, err := transport.NewTransport(ctx, &sender{base}, opts...)
 	if err != nil && o.CredentialsFile != "" {
 		return nil, fmt.Errorf("open Google Cloud Storage: %w: gcs.credentials_file %s: %s", ErrOptions, o.CredentialsFile, attempt.Plain(err.Error()))
 	}
@@ -105,16 +106,32 @@ func authenticated(ctx context.Context, o Options) (http.RoundTripper, error) {
 	return &signer{signed}, nil
 }
 
-// signer tells an error of the credentials from one of the storage.
-type signer struct{ http.RoundTripper }
+// signer tells an error of the credentials from one of the storage: the request
+// did not get past it.
+type signer struct{ signed http.RoundTripper }
+
+// sentKey is the key of the mark that a request was sent, in its context.
+type sentKey struct{}
 
 // RoundTrip implements http.RoundTripper.
 func (s *signer) RoundTrip(r *http.Request) (*http.Response, error) {
-	response, err := s.RoundTripper.RoundTrip(r)
-	if err != nil && isAuth(err) {
+	sent := new(bool)
+	response, err := s.signed.RoundTrip(r.WithContext(context.WithValue(r.Context(), sentKey{}, sent)))
+	if err != nil && !*sent {
 		err = &attempt.CredentialsError{Err: err}
 	}
 	return response, err
+}
+
+// sender marks the requests that it sends.
+type sender struct{ base http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (s *sender) RoundTrip(r *http.Request) (*http.Response, error) {
+	if sent, ok := r.Context().Value(sentKey{}).(*bool); ok {
+		*sent = true
+	}
+	return s.base.RoundTrip(r)
 }
 
 // Store makes the store of a folder of a bucket; prefix "" is the whole bucket.
@@ -148,11 +165,22 @@ func answerOf(err error) attempt.Answer {
 		return attempt.Answer{}
 	}
 	a := attempt.Answer{Status: api.Code, Message: api.Message, ID: api.Header.Get("X-Guploader-Uploadid")}
-	if len(api.Errors) > 0 {
-		a.Code = api.Errors[0].Reason
+	reasons := api.Errors
+	if a.Message == "" { // the answer to a request for content is not read by the SDK
+		var body struct {
+			Error struct {
+				Message string                `json:"message"`
+				Errors  []googleapi.ErrorItem `json:"errors"`
+			} `json:"error"`
+		}
+		if json.Unmarshal([]byte(api.Body), &body) == nil {
+			a.Message, reasons = body.Error.Message, body.Error.Errors
+		} else if a.Status != http.StatusNotFound && len(api.Body) < 300 {
+			a.Message = api.Body
+		}
 	}
-	if a.Message == "" && len(api.Body) < 200 {
-		a.Message = api.Body
+	if len(reasons) > 0 {
+		a.Code = reasons[0].Reason
 	}
 	return a
 }

@@ -6,9 +6,6 @@ import (
 	"net/http"
 	"strings"
 
-	"cloud.google.com/go/auth"
-	"golang.org/x/oauth2"
-
 	"github.com/gscd-io/gscd/delta/objstore"
 	"github.com/gscd-io/gscd/delta/objstore/attempt"
 )
@@ -21,7 +18,7 @@ func newService(o attempt.Options) *attempt.Service {
 	s.Busy = func(a attempt.Answer) bool {
 		return a.Code == "rateLimitExceeded" || a.Code == "userRateLimitExceeded"
 	}
-	s.Missing = func(a attempt.Answer) bool { return a.Status == http.StatusNotFound && !noBucket(a) && a.Code != "" }
+	s.Missing = func(a attempt.Answer) bool { return a.Status == http.StatusNotFound && !noBucket(a) && a.Message != "" }
 	s.Taken = func(a attempt.Answer) bool { return a.Status == http.StatusPreconditionFailed }
 	s.Sentence = wording{s}.sentence
 	return s
@@ -38,7 +35,7 @@ func (s wording) sentence(r attempt.Request, a attempt.Answer, err error) string
 		return s.notGCS()
 	case errors.As(err, &credentials):
 		return "no token is to be had with the credentials: check gcs.credentials_file, GOOGLE_APPLICATION_CREDENTIALS and the clock of this machine: " + attempt.Plain(credentials.Error())
-	case noBucket(a):
+	case noBucket(a), a.Status == http.StatusNotFound && a.Message != "" && (r.Op == "put" || r.Op == "list"):
 		return fmt.Sprintf("%s has no bucket %s: create it, or mend the address of the table", s.Name, bucket)
 	case a.Status == http.StatusUnauthorized:
 		return fmt.Sprintf("%s does not take the credentials: check gcs.credentials_file or GOOGLE_APPLICATION_CREDENTIALS%s", s.Name, attempt.Saying(a))
@@ -64,10 +61,3 @@ func noBucket(a attempt.Answer) bool {
 }
 
 func isNotExist(err error) bool { return errors.Is(err, objstore.ErrNotExist) }
-
-// isAuth: no token could be had.
-func isAuth(err error) bool {
-	var token *auth.Error
-	var retrieve *oauth2.RetrieveError
-	return errors.As(err, &token) || errors.As(err, &retrieve)
-}

@@ -54,7 +54,7 @@ func (s *Store) Get(ctx context.Context, key string) (data []byte, err error) {
 		return nil, err
 	}
 	_, err = s.client.service.Do(ctx, r, func(ctx context.Context) error {
-		response, err := s.client.api.Objects.Get(s.bucket, s.prefix+key).Context(ctx).Download()
+		response, err := s.download(ctx, key, "")
 		if err != nil {
 			return err
 		}
@@ -87,9 +87,7 @@ func (s *Store) GetRange(ctx context.Context, key string, offset, length int64) 
 	}
 	last := offset + min(length-1, math.MaxInt64-offset)
 	_, err = s.client.service.Do(ctx, r, func(ctx context.Context) error {
-		call := s.client.api.Objects.Get(s.bucket, s.prefix+key).Context(ctx)
-		call.Header().Set("Range", fmt.Sprintf("bytes=%d-%d", offset, last))
-		response, err := call.Download()
+		response, err := s.download(ctx, key, fmt.Sprintf("bytes=%d-%d", offset, last))
 		if answerOf(err).Status == http.StatusRequestedRangeNotSatisfiable {
 			data = nil // there is an object, and it ends before
 			return nil
@@ -111,6 +109,22 @@ func (s *Store) GetRange(ctx context.Context, key string, offset, length int64) 
 		return nil, err
 	}
 	return data, nil
+}
+
+// download asks for content. That there is none is answered in words that are
+// not always Google's, so the object's description is asked for then.
+func (s *Store) download(ctx context.Context, key, bytes string) (*http.Response, error) {
+	call := s.client.api.Objects.Get(s.bucket, s.prefix+key).Context(ctx)
+	if bytes != "" {
+		call.Header().Set("Range", bytes)
+	}
+	response, err := call.Download()
+	if a := answerOf(err); a.Status == http.StatusNotFound && a.Message == "" {
+		if _, reason := s.client.api.Objects.Get(s.bucket, s.prefix+key).Fields("name").Context(ctx).Do(); reason != nil {
+			return nil, reason
+		}
+	}
+	return response, err
 }
 
 // Head implements objstore.Store.
