@@ -11,6 +11,8 @@ type Config struct {
 	SchemaRegistry SchemaRegistry `yaml:"schema_registry"`
 	S3             S3             `yaml:"s3"`
 	Calendar       Calendar       `yaml:"calendar"`
+	HTTP           HTTP           `yaml:"http"`
+	Process        Process        `yaml:"process"`
 	// Tables have names that differ and locations that differ.
 	Tables []Table `yaml:"-"`
 }
@@ -70,6 +72,21 @@ type Calendar struct {
 	Timezone string `yaml:"timezone"`
 	// Cutover is the time of day, HH:MM, at which a day, week or month begins.
 	Cutover string `yaml:"cutover" default:"00:00"`
+}
+
+// HTTP is where an ingester tells how it stands.
+type HTTP struct {
+	// Address is HOST:PORT; empty: nothing is told. A port alone is one of 127.0.0.1.
+	Address string `yaml:"address"`
+}
+
+// Process bounds what all tables of a process take together. What is 0 depends
+// on the machine.
+type Process struct {
+	// BatchMemory is bytes of records in uncommitted batches.
+	BatchMemory Size `yaml:"batch_memory"`
+	// HeavyTasks is how many tables seal, write a checkpoint or build an index at once.
+	HeavyTasks int `yaml:"heavy_tasks"`
 }
 
 // Table is one table with all its settings: its own, else those of the section

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net"
@@ -53,6 +54,7 @@ func (r *reader) validate(cfg *Config, checks Checks) {
 	r.validateRegistry(&cfg.SchemaRegistry)
 	r.validateS3(&cfg.S3)
 	r.validateCalendar(cfg, checks)
+	r.validateProcess(cfg)
 	for i := range cfg.Tables {
 		t, p := &cfg.Tables[i], fmt.Sprintf("tables[%d]", i)
 		if t.Protect == "" {
@@ -99,6 +101,29 @@ func (r *reader) validateKafka(k *Kafka) {
 				r.at("kafka.sasl."+f.key, "is missing: a login has mechanism, username and password")
 			}
 		}
+	}
+}
+
+// minBatchMemory is enough for a batch of common records.
+const minBatchMemory = 1 << 20
+
+func (r *reader) validateProcess(cfg *Config) {
+	if a := &cfg.HTTP.Address; *a != "" {
+		text := *a
+		if !strings.Contains(text, ":") {
+			text = ":" + text
+		}
+		host, port, err := net.SplitHostPort(text)
+		if n, perr := strconv.Atoi(port); err != nil || perr != nil || n < 0 || n > 65535 {
+			r.at("http.address", "%q is no address: write HOST:PORT, or a port of this host, e.g. 9090", *a)
+		} else {
+			*a = net.JoinHostPort(cmp.Or(host, "127.0.0.1"), port)
+		}
+	}
+	if p := &cfg.Process; p.BatchMemory != 0 && p.BatchMemory < minBatchMemory {
+		r.at("process.batch_memory", "%s is too little to work with: give at least %s, or leave it out", p.BatchMemory, Size(minBatchMemory))
+	} else if p.HeavyTasks < 0 {
+		r.at("process.heavy_tasks", "%d is less than none: give a number from 1 on, or leave it out", p.HeavyTasks)
 	}
 }
 

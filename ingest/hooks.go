@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/gscd-io/gscd/delta/action"
 	"github.com/gscd-io/gscd/ingest/change"
 	"github.com/gscd-io/gscd/progress"
 	"github.com/gscd-io/gscd/snapshotter"
@@ -56,13 +57,17 @@ type View struct {
 	// Progress is nil where the table does not exist yet.
 	Progress *progress.Progress
 	Calendar *snapshotter.Calendar
-	// Version is that of the last commit, -1 before the first.
-	Version int64
+	// Version is the table's newest that the lane knows of, LastCommit the last
+	// one of gscd; -1 before the first.
+	Version, LastCommit int64
 	// Ends are the high watermarks that the source has told last; a partition
 	// of which none is known is missing.
 	Ends map[change.PartitionID]int64
 	// Clock is that of the seal rule.
 	Clock time.Time
+	// Committed is when the last commit was made, Opened when the open label
+	// was opened by a seal; zero where that is not known.
+	Committed, Opened time.Time
 }
 
 // Commit is one commit of a lane.
@@ -97,9 +102,9 @@ func (l *Lane) alive() {
 
 func (l *Lane) view() View {
 	l.shownAt = time.Now()
-	v := View{Progress: l.p, Calendar: l.o.Calendar, Version: -1, Ends: l.ends, Clock: l.o.Now()}
+	v := View{Progress: l.p, Calendar: l.o.Calendar, Version: -1, LastCommit: -1, Ends: l.ends, Clock: l.o.Now(), Committed: l.committedAt, Opened: l.openedAt}
 	if l.base != nil {
-		v.Version = l.base.Version()
+		v.Version, v.LastCommit = l.base.Version(), l.lastCommit
 	}
 	if src, ok := l.source.(endsTeller); ok {
 		v.Ends = src.Ends()
@@ -108,14 +113,40 @@ func (l *Lane) view() View {
 }
 
 func (l *Lane) showLoaded() {
-	if l.o.Observer != nil {
-		l.o.Observer.Loaded(l.view())
+	if l.o.Observer == nil {
+		return
 	}
+	l.lastCommit, l.committedAt, l.openedAt = -1, time.Time{}, time.Time{}
+	if l.p != nil && l.base != nil {
+		if last, ok := l.base.Txn(progress.AppID); ok {
+			l.lastCommit, l.committedAt = last.Version, l.timeOf(last.Version)
+		}
+		if l.p.LastSeal >= 0 {
+			l.openedAt = l.timeOf(l.p.LastSeal)
+		}
+	}
+	l.o.Observer.Loaded(l.view())
+}
+
+// timeOf is the writer's time of a commit, zero where the log does not tell.
+func (l *Lane) timeOf(version int64) time.Time {
+	info, err := l.table.CommitInfo(l.ctx, version)
+	if err != nil {
+		return time.Time{}
+	}
+	if ms := action.ParseInfo(info).Timestamp; ms > 0 {
+		return time.UnixMilli(ms)
+	}
+	return time.Time{}
 }
 
 func (l *Lane) showCommit() {
 	if l.o.Observer == nil {
 		return
+	}
+	l.lastCommit, l.committedAt = l.base.Version(), time.Now()
+	if l.p.Kind == progress.SealKind {
+		l.openedAt = l.committedAt
 	}
 	c := Commit{Kind: l.p.Kind, Version: l.base.Version(), Took: time.Since(l.writing)}
 	if c.Kind == progress.Batch {

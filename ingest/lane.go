@@ -84,12 +84,16 @@ type Lane struct {
 
 	// For Budget, Gate and Observer: the bytes that the budget knows of, whether
 	// the lane is inside the gate, the ends last heard of, when the observer was
-	// shown the state, and when the commit under way was begun.
-	told    int64
-	inside  bool
-	ends    map[change.PartitionID]int64
-	shownAt time.Time
-	writing time.Time
+	// shown the state, when the commit under way was begun, the last one made,
+	// and the open label opened.
+	told        int64
+	inside      bool
+	ends        map[change.PartitionID]int64
+	shownAt     time.Time
+	writing     time.Time
+	lastCommit  int64
+	committedAt time.Time
+	openedAt    time.Time
 }
 
 // New makes a lane. The options are checked; the error lists every fault.
@@ -284,7 +288,7 @@ func (l *Lane) batchFull() bool {
 	if b.records >= l.o.BatchRows || b.size() >= l.o.BatchBytes {
 		return true
 	}
-	if b.size()-l.told >= tellEvery && l.overBudget() {
+	if grown := b.size() - l.told; (grown < 0 || grown >= tellEvery) && l.overBudget() {
 		return true
 	}
 	// The clock is asked once in a while only.

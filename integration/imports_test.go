@@ -243,6 +243,8 @@ func TestImportTable(t *testing.T) {
 	}{
 		{"cmd/gscd", "config", true},
 		{"server", "config", false},
+		{"server", "ingest/change", true},
+		{"server", "query/output", true},
 		{"ingest", "config", false},
 		{"config", "delta/schema", false},
 		{"config", "snapshotter", false},
@@ -281,6 +283,9 @@ func TestImportTable(t *testing.T) {
 		{"ingest/kafka", "github.com/twmb/franz-go/pkg/kgo", true},
 		{"query/output", "github.com/spf13/cobra", false},
 		{"server", "go.uber.org/zap", true},
+		{"server", "github.com/prometheus/client_golang/prometheus", true},
+		{"ingest", "github.com/prometheus/client_golang/prometheus", false},
+		{"server", "github.com/twmb/franz-go/pkg/kgo", false},
 	} {
 		if why := homeless(c.folder, c.imports); (why == "") != c.ok {
 			t.Errorf("%s imports %s: %q, want allowed %v", c.folder, c.imports, why, c.ok)

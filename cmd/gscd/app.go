@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -29,6 +30,7 @@ type app struct {
 	// brokerPatience bounds how long brokers are asked at the start; 0 is 15 s.
 	brokerPatience time.Duration
 
+	s3Mu       sync.Mutex // guards the making of s3
 	loaded     *config.Config
 	loadedFrom string
 	// s3 is made when the first bucket is opened.
@@ -86,23 +88,29 @@ func (a *app) config(flags ...config.Flag) (*config.Config, error) {
 	if a.loaded != nil && len(flags) == 0 {
 		return a.loaded, nil
 	}
+	cfg, name, err := a.readConfig(flags...)
+	if err != nil {
+		return nil, err
+	}
+	a.loaded, a.loadedFrom = cfg, name
+	return cfg, nil
+}
+
+// readConfig reads the configuration and the file it is from, "" for none.
+func (a *app) readConfig(flags ...config.Flag) (cfg *config.Config, name string, err error) {
 	name, named := a.configFile()
 	data, err := os.ReadFile(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !named:
 		name = ""
 	case err != nil:
-		return nil, usagef("read configuration: %w", err)
+		return nil, name, usagef("read configuration: %w", err)
 	}
-	cfg, err := config.Load(config.Input{
+	cfg, err = config.Load(config.Input{
 		File: name, Data: data, Env: a.environ, Flags: flags,
 		Checks: config.Checks{Zone: checkZone, Format: checkFormat, ColumnType: checkColumnType},
 	})
-	if err != nil {
-		return nil, err
-	}
-	a.loaded, a.loadedFrom = cfg, name
-	return cfg, nil
+	return cfg, name, err
 }
 
 func checkZone(name string) error {

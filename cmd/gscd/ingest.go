@@ -2,13 +2,14 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"go.uber.org/zap"
 
 	"github.com/gscd-io/gscd/config"
+	"github.com/gscd-io/gscd/server"
 )
 
 // settingFlag is a flag that stands for a key of the configuration.
@@ -44,6 +45,11 @@ var tableFlags = []settingFlag{
 	{"write-mode", "table.write.mode", "mode", "`mode` of replacing rows: merge-on-read or copy-on-write (default merge-on-read)"},
 	{"batch-interval", "table.batch.interval", "duration", "`duration` after which a batch is committed (default 60s)"},
 	{"batch-rows", "table.batch.rows", "n", "`number` of records after which a batch is committed (default 200000)"},
+}
+
+// processFlags are those of the process, whatever its tables.
+var processFlags = []settingFlag{
+	{"http", "http.address", "address", "`address`, HOST:PORT, to answer /healthz, /readyz, /metrics and /status at; a port alone is one of 127.0.0.1 (default: none)"},
 }
 
 // addSettingFlags defines flags whose values go into the configuration.
@@ -82,22 +88,29 @@ func newIngestCommand(a *app) *cobra.Command {
 it is stopped. Ctrl-C or SIGTERM ends it at a commit boundary. Progress is kept in the
 table: the same command goes on where the last one stopped.
 
+SIGHUP reads the configuration again: new tables start, those that left it stop at a commit
+boundary, those whose settings have changed are started anew, those that failed are tried
+again, all others go on. A configuration with faults changes nothing.
+
 With --input it reads recorded topics (JSON lines, also .gz and .zst; gscd record makes
 them) instead of a broker, and stops at their end.`,
 		Example: `  gscd ingest -c gscd.yaml
+  gscd ingest -c gscd.yaml --http 9090
   gscd ingest --location ./user_dim --topic shop.user_dim --brokers kafka:9092 --timezone Asia/Shanghai
   gscd ingest -c gscd.yaml --input day1.jsonl.gz --input day2.jsonl.gz --topic-table shop.user_dim=user_dim`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			cfg, err := a.config(settings(c.Flags(), tableFlags)...)
+			used := append(settings(c.Flags(), tableFlags), settings(c.Flags(), processFlags)...)
+			cfg, err := a.config(used...)
 			if err != nil {
 				return err
 			}
-			return a.ingest(c.Context(), cfg, &f)
+			return a.ingest(c.Context(), cfg, &f, used)
 		},
 	}
 	flags := c.Flags()
 	addSettingFlags(flags, tableFlags)
+	addSettingFlags(flags, processFlags)
 	f.sourceFlags.add(flags)
 	flags.BoolVar(&f.untilEnd, "until-end", false, "stop when nothing is left to do without a new record or a later clock")
 	flags.StringArrayVar(&f.topicTables, "topic-table", nil, "recorded `TOPIC=TABLE`: the recorded topic belongs to the table of that name; repeat it")
@@ -105,54 +118,27 @@ them) instead of a broker, and stops at their end.`,
 }
 
 // ingest runs the tables of the configuration.
-func (a *app) ingest(ctx context.Context, cfg *config.Config, f *ingestFlags) error {
-	tables, err := a.tablesToIngest(cfg)
+func (a *app) ingest(ctx context.Context, cfg *config.Config, f *ingestFlags, flags []config.Flag) error {
+	specs, closeFiles, err := a.specs(ctx, cfg, f)
+	defer closeFiles()
 	if err != nil {
 		return err
 	}
-	clock, err := f.clock()
-	if err != nil {
-		return err
+	build := map[string]string{}
+	for _, item := range buildVersion() {
+		build[item.Name] = fmt.Sprint(item.Value)
 	}
-	recorded, err := f.recordedTopics(cfg)
-	if err != nil {
-		return err
+	build["version"] = build["gscd"]
+	s := server.New(server.Options{
+		HTTP: cfg.HTTP.Address, BatchMemory: int64(cfg.Process.BatchMemory), HeavyTasks: cfg.Process.HeavyTasks,
+		Build: build, Log: a.log,
+	})
+	if !f.ends() {
+		ctx, stop := context.WithCancel(ctx)
+		defer stop()
+		a.reloadOnHangup(ctx, s, cfg, f, flags)
 	}
-	var jobs []*job
-	defer func() {
-		for _, j := range jobs {
-			j.close()
-		}
-	}()
-	for _, t := range tables {
-		if len(t.Topics) == 0 && len(f.input) == 0 {
-			if len(tables) == 1 {
-				return usagef("table %s has no topics: give --topic, or set them; gscd load fills a table without", t.Name)
-			}
-			a.log.Info("the table has no topics and is left alone", zap.String("table", t.Name))
-			continue
-		}
-		o, err := a.ingestOptions(ctx, cfg, t)
-		if err != nil {
-			return err
-		}
-		o.Now, o.UntilEnd = clock, f.untilEnd || len(f.input) > 0
-		var j *job
-		if len(f.input) > 0 {
-			topics := recorded[t.Name]
-			if topics == nil {
-				topics = tableTopics(t)
-			}
-			j, err = a.recordedJob(ctx, t, o, f.input, topics, len(tables) == 1)
-		} else {
-			j, err = a.kafkaJob(cfg, t, o)
-		}
-		if err != nil {
-			return err
-		}
-		jobs = append(jobs, j)
-	}
-	return a.runJobs(ctx, jobs)
+	return s.Run(ctx, specs)
 }
 
 // recordedTopics gives the topics that --topic-table assigns to tables.
@@ -177,7 +163,7 @@ func (f *ingestFlags) recordedTopics(cfg *config.Config) (map[string][]string, e
 // tablesToIngest are all tables, or the one that --table names.
 func (a *app) tablesToIngest(cfg *config.Config) ([]*config.Table, error) {
 	if a.flags.table != "" {
-		ref, err := a.resolveTable(a.flags.table)
+		ref, err := resolveTable(cfg, a.flags.table)
 		if err != nil {
 			return nil, err
 		}

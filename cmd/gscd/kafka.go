@@ -13,6 +13,7 @@ import (
 	"github.com/gscd-io/gscd/ingest"
 	"github.com/gscd-io/gscd/ingest/change"
 	"github.com/gscd-io/gscd/ingest/kafka"
+	"github.com/gscd-io/gscd/server"
 )
 
 // kafkaOptions say how to reach the brokers of the configuration.
@@ -74,22 +75,21 @@ func brokerFault(ctx context.Context, cfg *config.Config, err error) error {
 	case err == nil || ctx.Err() != nil:
 		return err
 	case retry && kafka.Answered(err):
-		return &noBrokerError{fmt.Errorf("the brokers at %s are not ready (%s): %w", strings.Join(cfg.Kafka.Brokers, ", "), reason, err)}
+		return noBroker(fmt.Errorf("the brokers at %s are not ready (%s): %w", strings.Join(cfg.Kafka.Brokers, ", "), reason, err))
 	case retry:
-		return &noBrokerError{fmt.Errorf("no broker answers at %s (%s): start it, or correct kafka.brokers (--brokers), kafka.tls and kafka.sasl: %w",
-			strings.Join(cfg.Kafka.Brokers, ", "), reason, err)}
+		return noBroker(fmt.Errorf("no broker answers at %s (%s): start it, or correct kafka.brokers (--brokers), kafka.tls and kafka.sasl: %w",
+			strings.Join(cfg.Kafka.Brokers, ", "), reason, err))
 	case errors.Is(err, kafka.ErrNoTopic):
 		return err
 	}
 	return fmt.Errorf("%s: %w", reason, err)
 }
 
-// noBrokerError says that no broker answered at the start: no table can go on.
-type noBrokerError struct{ err error }
-
-func (e *noBrokerError) Error() string { return e.err.Error() }
-
-func (e *noBrokerError) Unwrap() error { return e.err }
+// noBroker says that no broker answered: at the start no table can go on, later
+// it is waited for.
+func noBroker(err error) error {
+	return &server.StartError{Err: &ingest.SourceError{Retryable: true, Err: err}}
+}
 
 // startOf is where a new table begins to read.
 func startOf(t *config.Table) ingest.Start {

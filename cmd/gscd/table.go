@@ -29,6 +29,11 @@ func (a *app) resolveTable(table string) (tableRef, error) {
 	if err != nil {
 		return tableRef{}, err
 	}
+	return resolveTable(cfg, table)
+}
+
+// resolveTable finds a table of a configuration, or an address.
+func resolveTable(cfg *config.Config, table string) (tableRef, error) {
 	switch {
 	case table == "" && len(cfg.Tables) == 1:
 		return configured(&cfg.Tables[0]), nil

@@ -37,11 +37,13 @@ func (a *app) openStore(ctx context.Context, location string) (objstore.Store, e
 // openBucket opens a folder of a bucket. One client serves all tables: they
 // share its connections, its credentials and its memory for uploads.
 func (a *app) openBucket(ctx context.Context, bucket, folder string) (objstore.Store, error) {
-	cfg, err := a.config()
-	if err != nil {
-		return nil, err
-	}
+	a.s3Mu.Lock()
+	defer a.s3Mu.Unlock()
 	if a.s3 == nil {
+		cfg, err := a.config()
+		if err != nil {
+			return nil, err
+		}
 		a.s3, err = s3.NewClient(ctx, s3.Options{
 			Endpoint: cfg.S3.Endpoint, Region: cfg.S3.Region, PathStyle: cfg.S3.PathStyle,
 			AccessKeyID: cfg.S3.AccessKeyID, SecretAccessKey: string(cfg.S3.SecretAccessKey), SessionToken: string(cfg.S3.SessionToken),

@@ -1,9 +1,10 @@
-package main
+package server
 
 import (
 	"context"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"net"
 	"slices"
 	"syscall"
@@ -21,10 +22,10 @@ var temporary = []error{
 	context.DeadlineExceeded, io.ErrUnexpectedEOF, objstore.ErrUnknownOutcome, objstore.ErrTemporary,
 }
 
-// retryable is the one place that decides whether a table that stopped is
+// Retryable is the one place that decides whether a table that stopped is
 // started again: where its source says so, or its storage failed in a way that
 // may pass. All else needs a person.
-func retryable(err error) bool {
+func Retryable(err error) bool {
 	var source *ingest.SourceError
 	var dial *net.OpError
 	var name *net.DNSError
@@ -48,14 +49,8 @@ const (
 	lastTry = 5
 )
 
-// sleep waits; false where ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
+// scattered is a wait with a fifth of chance in it, so that the tables of a
+// storage that failed don't all come back at once.
+func scattered(wait time.Duration) time.Duration {
+	return wait - wait/10 + rand.N(wait/5+1)
 }

@@ -1,0 +1,235 @@
+package server
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/gscd-io/gscd/progress"
+	"github.com/gscd-io/gscd/snapshotter"
+)
+
+// registry gathers the metrics of the process. Values are read when they are
+// asked for: a lane pays nothing for them.
+func (s *Server) registry() *prometheus.Registry {
+	r := prometheus.NewRegistry()
+	r.MustRegister(collector{s}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return r
+}
+
+// metric is one metric by its name, with the names of its labels.
+type metric struct {
+	*prometheus.Desc
+	kind prometheus.ValueType
+}
+
+func gauge(name, help string, labels ...string) metric {
+	return metric{prometheus.NewDesc(name, help, labels, nil), prometheus.GaugeValue}
+}
+
+func counter(name, help string, labels ...string) metric {
+	return metric{prometheus.NewDesc(name, help, labels, nil), prometheus.CounterValue}
+}
+
+// What is told of the process.
+var (
+	buildInfo     = gauge("gscd_build_info", "1, with what the program was built from.", "version", "commit", "go")
+	tablesIn      = gauge("gscd_tables", "Tables in a state.", "state")
+	reloads       = counter("gscd_config_reloads_total", "Configurations that were taken, or refused for their faults.", "result")
+	batchMemory   = gauge("gscd_batch_memory_bytes", "Bytes of records in uncommitted batches of all tables.")
+	batchLimit    = gauge("gscd_batch_memory_limit_bytes", "Bound of gscd_batch_memory_bytes.")
+	earlyCommits  = counter("gscd_batch_memory_commits_total", "Commits that were made early for the bound.")
+	tasksRunning  = gauge("gscd_heavy_tasks_running", "Tables that seal, write a checkpoint or build an index.", "work")
+	tasksWaiting  = gauge("gscd_heavy_tasks_waiting", "Tables that wait for their turn to do so.")
+	tasksLimit    = gauge("gscd_heavy_tasks_limit", "How many may do so at once.")
+	kafkaRequests = counter("gscd_kafka_requests_total", "Requests to the brokers.", "request")
+	kafkaFetched  = counter("gscd_kafka_fetched_bytes_total", "Bytes that the brokers have sent, as they came over the wire.")
+)
+
+// What is told of each table.
+var (
+	tableRunning = gauge("gscd_table_running", "1 where the table has loaded its state and runs.", "table")
+	tableFailed  = gauge("gscd_table_failed", "1 where the table has failed and is not started again.", "table")
+	lastError    = gauge("gscd_table_error", "1 where the table has met an error and does not run since.", "table")
+	restarts     = counter("gscd_table_restarts_total", "Errors after which the table was started again.", "table")
+
+	recordsTaken = counter("gscd_records_taken_total", "Records that commits have brought.", "table")
+	records      = counter("gscd_records_total", "Records by what became of them; held ones when they are applied.", "table", "fate")
+	lateRecords  = counter("gscd_late_records_total", "Changes that came after their label was sealed.", "table")
+	driftRecords = counter("gscd_drift_records_total", "Changes that came after changes of a later label.", "table")
+	commits      = counter("gscd_commits_total", "Commits.", "table", "kind")
+	seals        = counter("gscd_seals_total", "Sealed labels; rule clock: no partition proved that the source lived past the label.", "table", "rule")
+
+	rows           = gauge("gscd_rows", "Live rows.", "table")
+	heldRecords    = gauge("gscd_held_records", "Changes that wait for a later label.", "table")
+	heldBytes      = gauge("gscd_held_bytes", "Bytes of the files that hold them.", "table")
+	deadLetterRows = gauge("gscd_dead_letters", "Dead letters that labels lack.", "table")
+	incomplete     = gauge("gscd_incomplete", "1 where the open label will be marked incomplete.", "table")
+	ownerEpoch     = gauge("gscd_owner_epoch", "Owner epoch of the table.", "table")
+	lastCommit     = gauge("gscd_last_commit_timestamp_seconds", "When the last commit was made, Unix time.", "table")
+	openStart      = gauge("gscd_open_label_start_timestamp_seconds", "Start of the open label, Unix time.", "table")
+	openEnd        = gauge("gscd_open_label_end_timestamp_seconds", "End of the open label, Unix time.", "table")
+	sealOverdue    = gauge("gscd_seal_overdue_seconds", "How long the open label could have been sealed by the clock, were every partition read to its end.", "table")
+	tableBatch     = gauge("gscd_table_batch_bytes", "Bytes of records in the uncommitted batch.", "table")
+
+	partitionNext   = gauge("gscd_partition_next_offset", "Next offset to take.", "table", "topic", "partition")
+	partitionLag    = gauge("gscd_partition_lag", "Records up to the end of the partition that were not taken yet.", "table", "topic", "partition")
+	partitionTime   = gauge("gscd_partition_watermark_timestamp_seconds", "Highest event time taken, Unix time.", "table", "topic", "partition")
+	partitionPaused = gauge("gscd_partition_paused", "1 where the partition waits for the others to end the label.", "table", "topic", "partition")
+
+	storeRequests = counter("gscd_store_requests_total", "Calls of the table's storage and of its dead letters'.", "table", "op", "code")
+	storeRead     = counter("gscd_store_read_bytes_total", "Bytes read from it.", "table")
+	storeWritten  = counter("gscd_store_written_bytes_total", "Bytes written to it.", "table")
+)
+
+// collector reads the server when metrics are asked for.
+type collector struct{ s *Server }
+
+// Describe describes nothing: the tables come and go.
+func (c collector) Describe(chan<- *prometheus.Desc) {}
+
+// sink is where metrics go.
+type sink chan<- prometheus.Metric
+
+func (out sink) put(m metric, value float64, labels ...string) {
+	out <- prometheus.MustNewConstMetric(m.Desc, m.kind, value, labels...)
+}
+
+func (out sink) flag(m metric, set bool, labels ...string) {
+	value := 0.
+	if set {
+		value = 1
+	}
+	out.put(m, value, labels...)
+}
+
+func (out sink) time(m metric, t time.Time, labels ...string) {
+	if !t.IsZero() {
+		out.put(m, float64(t.UnixMilli())/1000, labels...)
+	}
+}
+
+// Collect is prometheus.Collector's.
+func (c collector) Collect(ch chan<- prometheus.Metric) {
+	out, s := sink(ch), c.s
+	tables := s.all()
+	out.put(buildInfo, 1, s.o.Build["version"], s.o.Build["commit"], s.o.Build["go"])
+	states := map[State]int{Waiting: 0, Running: 0, Failed: 0, Ended: 0}
+	for _, t := range tables {
+		state, _, _ := t.now()
+		states[state]++
+		c.table(out, t)
+	}
+	for state, n := range states {
+		out.put(tablesIn, float64(n), string(state))
+	}
+	s.mu.Lock()
+	changes, refused := s.changes, s.refused
+	s.mu.Unlock()
+	out.put(reloads, float64(changes), "taken")
+	out.put(reloads, float64(refused), "refused")
+	used, limit, early := s.memory.use()
+	out.put(batchMemory, float64(used))
+	out.put(batchLimit, float64(limit))
+	out.put(earlyCommits, float64(early))
+	gate := s.gate.use()
+	for work, n := range gate.inside {
+		out.put(tasksRunning, float64(n), string(work))
+	}
+	out.put(tasksWaiting, float64(gate.waiting))
+	out.put(tasksLimit, float64(gate.limit))
+	if s.o.Traffic != nil {
+		traffic := s.o.Traffic()
+		for request, n := range traffic.Requests {
+			out.put(kafkaRequests, float64(n), request)
+		}
+		out.put(kafkaFetched, float64(traffic.Fetched))
+	}
+}
+
+// table tells of one table: counters of the process always, the state while a
+// runner has it loaded. A lag that stands still would be a lie.
+func (c collector) table(out sink, t *table) {
+	name, w := t.Name, t.watch
+	state, err, _ := t.now()
+	out.flag(tableRunning, state == Running, name)
+	out.flag(tableFailed, state == Failed, name)
+	out.flag(lastError, err != nil, name)
+	out.put(tableBatch, float64(t.share.bytes()), name)
+	w.counters(out, name)
+	if _, loaded := w.state(); !loaded {
+		return
+	}
+	if standing := t.standing(); standing != nil {
+		standing.gauges(out)
+	}
+}
+
+// counters tells what was counted.
+func (w *watch) counters(out sink, name string) {
+	out <- w.batch
+	out <- w.commit
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	out.put(restarts, float64(w.restarts), name)
+	out.put(recordsTaken, float64(w.taken), name)
+	for _, f := range []struct {
+		fate string
+		n    int64
+	}{
+		{"applied", w.fates.applied}, {"superseded", w.fates.superseded}, {"duplicate", w.fates.duplicates},
+		{"tombstone", w.fates.tombstones}, {"filtered", w.fates.filtered}, {"dead_letter", w.fates.deadLetters},
+	} {
+		out.put(records, float64(f.n), name, f.fate)
+	}
+	out.put(lateRecords, float64(w.late), name)
+	out.put(driftRecords, float64(w.drift), name)
+	for _, kind := range []progress.Kind{progress.Batch, progress.SealKind, progress.Maintenance} {
+		out.put(commits, float64(w.commits[kind]), name, string(kind))
+	}
+	for _, rule := range []string{byProof, byClock} {
+		out.put(seals, float64(w.seals[rule]), name, rule)
+	}
+	u := &w.store
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, op := range storeOps {
+		for _, code := range storeCodes {
+			if n, ok := u.calls[storeCall{op, code}]; ok {
+				out.put(storeRequests, float64(n), name, op, code)
+			}
+		}
+	}
+	out.put(storeRead, float64(u.read), name)
+	out.put(storeWritten, float64(u.written), name)
+}
+
+// gauges tells the state.
+func (s *Standing) gauges(out sink) {
+	p, name := s.Progress, s.Name
+	held := heldOf(p)
+	open := p.State.Open
+	out.put(rows, float64(p.Rows), name)
+	out.put(heldRecords, float64(held.records), name)
+	out.put(heldBytes, float64(held.bytes), name)
+	out.put(deadLetterRows, float64(deadLetters(p)), name)
+	out.flag(incomplete, p.Incomplete != nil && p.Incomplete.Since <= open, name)
+	out.put(ownerEpoch, float64(p.OwnerEpoch), name)
+	out.time(lastCommit, s.Committed, name)
+	out.time(openStart, time.UnixMicro(s.Calendar.Start(open)), name)
+	out.time(openEnd, time.UnixMicro(s.Calendar.End(open)), name)
+	out.put(sealOverdue, s.Overdue().Seconds(), name)
+	for _, part := range s.Partitions {
+		labels := []string{name, part.Topic, strconv.Itoa(int(part.Kafka))}
+		out.put(partitionNext, float64(part.Next), labels...)
+		if part.Lag >= 0 {
+			out.put(partitionLag, float64(part.Lag), labels...)
+		}
+		if part.Watermark != snapshotter.NoTime {
+			out.time(partitionTime, time.UnixMicro(part.Watermark), labels...)
+		}
+		out.flag(partitionPaused, part.Paused, labels...)
+	}
+}
