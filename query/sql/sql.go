@@ -78,7 +78,7 @@ type Stats struct {
 	Days int
 	// Files are the data files given to DuckDB, each counted once, and Bytes their
 	// sizes; of them Fetched bytes were fetched from stores that are not local.
-	Files         int
+	Files          int
 	Bytes, Fetched int64
 }
 
