@@ -16,6 +16,7 @@ const (
 	PropertyDeletionVectors      = "delta.enableDeletionVectors"
 	PropertyChangeDataFeed       = "delta.enableChangeDataFeed"
 	PropertyAppendOnly           = "delta.appendOnly"
+	PropertyTxnRetention         = "delta.setTransactionRetentionDuration"
 )
 
 // defaultFileRetention is the protocol's default of PropertyDeletedFileRetention.

@@ -282,7 +282,7 @@ func (l *Lane) olderThan(e *entry, m snapshotter.Meta) (bool, error) {
 		if l.facts(e.old.Segment()).below(m) {
 			return true, nil
 		}
-		meta, err := l.lookUp(e.old)
+		meta, _, err := l.lookUp(e.old, m)
 		if err != nil {
 			return false, err
 		}

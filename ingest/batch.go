@@ -138,10 +138,12 @@ func (l *Lane) fresh(e *entry, m snapshotter.Meta, taken bool) (bool, error) {
 	if !byOffset && f.below(m) {
 		return true, nil
 	}
-	meta, err := l.lookUp(e.old)
+	meta, known, err := l.lookUp(e.old, m)
 	if err != nil {
 		return false, err
 	}
-	e.meta, e.known = meta, true
+	if known {
+		e.meta, e.known = meta, true
+	}
 	return snapshotter.Newer(m, meta), nil
 }

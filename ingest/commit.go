@@ -78,7 +78,22 @@ func (l *Lane) flush() error {
 	l.countHoles()
 	named := func(r progress.RolledBack) bool { return r.Label == l.state().Open && !r.ForGood }
 	l.p.RolledBack = slices.DeleteFunc(l.p.RolledBack, named)
-	if err := l.commit(tx, "WRITE"); err != nil {
+	for {
+		if err = l.commit(tx, "WRITE"); !errors.Is(err, errConflict) {
+			break
+		}
+		if err = l.follow(err); err != nil {
+			break
+		}
+		// What was planned on rows that have moved is planned again.
+		if tx, err = l.transaction(); err != nil {
+			return err
+		}
+		if l.p.Rows, written, err = l.writeRows(tx); err != nil {
+			return fmt.Errorf("table %s: write rows: %w", l.o.Name, err)
+		}
+	}
+	if err != nil {
 		return err
 	}
 	if err := l.applied(written); err != nil {
@@ -104,6 +119,10 @@ func (l *Lane) applied(w *upsert.Written) error {
 		return fmt.Errorf("table %s: %w", l.o.Name, err)
 	}
 	l.written.add(w.Objects(), time.Now())
+	if len(l.p.Rewritten) > 0 {
+		l.pruneRewritten()
+		l.lost = nil
+	}
 	return nil
 }
 
@@ -230,6 +249,17 @@ func (l *Lane) writeRows(tx *delta.Transaction) (int64, *upsert.Written, error) 
 		out.Footer = f.encode()
 	}
 	written, err := l.writer.Write(l.ctx, out, tx)
+	if err == nil && l.o.CopyOnWrite && len(l.p.Rewritten) > 0 {
+		var from []string
+		for _, ref := range out.Replaced {
+			from = append(from, l.writer.Path(ref.Segment()))
+		}
+		for id := range out.Killed {
+			from = append(from, l.writer.Path(id))
+		}
+		slices.Sort(from)
+		l.carryRewritten(slices.Compact(from), written)
+	}
 	return live, written, err
 }
 
@@ -295,8 +325,9 @@ func (l *Lane) commit(tx *delta.Transaction, operation string) error {
 		return fmt.Errorf("table %s: commit: %w", l.o.Name, err)
 	}
 	if !outcome.Committed {
-		return fmt.Errorf("%w: version %d was written by someone else", errReload, outcome.Conflict.Version)
+		return fmt.Errorf("%w: version %d was written by someone else", errConflict, outcome.Conflict.Version)
 	}
+	l.conflicts, l.highs = 0, highsOf(l.state())
 	l.base, l.recentThen = outcome.Snapshot, l.recent.clone()
 	l.owns = true
 	for _, p := range l.state().Partitions {

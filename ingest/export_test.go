@@ -8,6 +8,6 @@ func (l *Lane) Indexes() (now, anew *upsert.Writer, err error) {
 	if l.base == nil {
 		return nil, nil, nil
 	}
-	anew, err = l.openWriter(l.base)
+	anew, err = l.openWriter(l.base, l.writer.Index())
 	return l.writer, anew, err
 }

@@ -110,32 +110,16 @@ func (l *Lane) facts(segment uint32) facts {
 	return f
 }
 
-// lookUp reads where a live row of the table stands.
-func (l *Lane) lookUp(ref upsert.Ref) (snapshotter.Meta, error) {
+// lookUp reads where a live row of the table stands, to be compared with by. known
+// tells that this holds for whatever it is compared with.
+func (l *Lane) lookUp(ref upsert.Ref, by snapshotter.Meta) (m snapshotter.Meta, known bool, err error) {
 	rows, err := l.writer.ReadRows(l.ctx, []upsert.Ref{ref}, Hidden)
 	if err != nil {
-		return snapshotter.Meta{}, fmt.Errorf("look up a row's position: %w", err)
+		return snapshotter.Meta{}, false, fmt.Errorf("look up a row's position: %w", err)
 	}
-	m, ok := metaOf(rows[0])
-	if !ok {
-		return l.lostPosition(), nil
+	if m, ok := metaOf(rows[0]); ok {
+		return m, true, nil
 	}
-	return m, nil
-}
-
-// lostPosition stands for a row that another engine rewrote: it counts as
-// being at the highest position its partition had.
-func (l *Lane) lostPosition() snapshotter.Meta {
-	m := snapshotter.Meta{Partition: -1, Rank: snapshotter.RankRead}
-	for _, p := range l.state().Partitions {
-		for _, line := range p.Lines {
-			if line.HasHigh && (!m.HasPosition || line.High.Compare(m.Position) > 0) {
-				m.Line, m.Position, m.HasPosition = line.Number, line.High, true
-			}
-		}
-		if p.Watermark != snapshotter.NoTime {
-			m.Time = max(m.Time, p.Watermark)
-		}
-	}
-	return m
+	m, known = l.lostMeta(l.writer.Path(ref.Segment()), ref.Tag(), by)
+	return m, known, nil
 }

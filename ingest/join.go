@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -75,7 +76,17 @@ func (l *Lane) join(files []upsert.FileInfo) error {
 		return fmt.Errorf("table %s: %w", l.o.Name, err)
 	}
 	l.p.Kind, l.p.Late, l.p.Seals = progress.Maintenance, nil, nil
-	if err := l.commit(tx, "OPTIMIZE"); err != nil {
+	paths := make([]string, len(files))
+	for i, f := range files {
+		paths[i] = f.Path
+	}
+	l.carryRewritten(paths, written)
+	switch err := l.commit(tx, "OPTIMIZE"); {
+	case errors.Is(err, errConflict):
+		// Another engine has moved rows at the same time, perhaps these: they are
+		// joined another time.
+		return l.follow(err)
+	case err != nil:
 		return err
 	}
 	if err := l.applied(written); err != nil {

@@ -66,6 +66,16 @@ type Lane struct {
 	owns   bool
 	waited bool
 
+	// foreign are the commits of others since gscd's last one before base, rowsThen
+	// the rows before them; highs where each partition stood at gscd's last commit;
+	// lost finds what is known of lost positions by file. conflicts counts those in
+	// a row.
+	foreign   []foreignCommit
+	rowsThen  int64
+	highs     []progress.HighOfLine
+	lost      map[string]*progress.Rewritten
+	conflicts int
+
 	// written are the objects that this process stored.
 	written written
 	// pinned are the data files of the last seal, nil while they are not known.
@@ -122,6 +132,9 @@ func (l *Lane) Run(ctx context.Context) error {
 		case errors.Is(err, errReload):
 			if l.stopped != nil {
 				continue
+			}
+			if err := l.backOff(); err != nil {
+				return err
 			}
 			l.o.Log.Info("taking up the newest version of the table", l.fields("reason", err)...)
 			continue

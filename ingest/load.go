@@ -46,11 +46,16 @@ func (l *Lane) load() error {
 // loadState takes the newest version of the table as the lane's state. It
 // leaves l.p nil where the table does not exist yet.
 func (l *Lane) loadState() error {
+	var was *upsert.Index
+	if l.writer != nil {
+		was = l.writer.Index()
+	}
 	l.p, l.base, l.judge, l.writer = nil, nil, nil, nil
 	l.markers, l.batch, l.arena = marker.NewSet(), newBatch(), &change.Arena{}
 	l.pinned, l.ends = nil, nil
 	l.overBudget() // what was taken and not committed is gone
 	l.segmentFacts, l.late = map[uint32]facts{}, nil
+	l.foreign, l.highs, l.lost = nil, nil, nil
 	l.recent = l.recentThen.clone() // what is dropped is taken, and counted, again
 	l.keyPlaces = map[*change.Columns][]int{}
 	l.committed = map[change.PartitionID]int64{}
@@ -72,16 +77,13 @@ func (l *Lane) loadState() error {
 		return fmt.Errorf("open table %s: %w", l.o.Name, err)
 	}
 	if l.base, err = l.table.Snapshot(l.ctx); err != nil {
-		return fmt.Errorf("open table %s: %w", l.o.Name, err)
+		return fmt.Errorf("open table %s: %w", l.o.Name, l.explainUnreadable(err))
 	}
 	settings, err := savepoint.SettingsOf(l.base)
 	if err != nil {
-		return fmt.Errorf("table %s: %w", l.o.Name, err)
+		return fmt.Errorf("table %s: %w", l.o.Name, l.explainLost(err))
 	}
 	if err := l.checkLayout(); err != nil {
-		return err
-	}
-	if err := l.protect(); err != nil {
 		return err
 	}
 	if err := l.checkSettings(settings); err != nil {
@@ -93,23 +95,36 @@ func (l *Lane) loadState() error {
 		}
 	}
 	if l.p, err = savepoint.ProgressOf(l.ctx, l.table, l.base); err != nil {
-		return fmt.Errorf("table %s: %w", l.o.Name, err)
+		return fmt.Errorf("table %s: %w", l.o.Name, l.explainLost(err))
 	}
 	if err := l.checkOwner(); err != nil {
 		return err
+	}
+	if err := l.takeForeign(); err != nil {
+		return err
+	}
+	if protected, err := l.protect(); protected || err != nil {
+		return errors.Join(err, errReload)
 	}
 	if waited, err := l.waitForTurn(l.ctx); waited || err != nil {
 		return errors.Join(err, errReload)
 	}
 	l.setColumns(l.base.Schema(), l.p.ColumnsAtOpen)
 	l.judge = snapshotter.NewJudge(l.o.Calendar, &l.p.State)
+	l.highs = highsOf(l.state())
 	err = l.inTurn(IndexWork, func() error {
-		l.writer, err = l.openWriter(l.base)
+		if was, err = l.learnPartitions(was); err != nil {
+			return err
+		}
+		l.writer, err = l.openWriter(l.base, was)
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("table %s: %w", l.o.Name, err)
+		return fmt.Errorf("table %s: %w", l.o.Name, l.explainDuplicate(err))
 	}
+	l.foreignRows()
+	txn, _ := l.base.Txn(progress.AppID)
+	l.noteRewritten(l.foreign, txn.Version)
 	if l.markers, err = marker.Load(l.ctx, l.o.Store, l.p.Markers); err != nil {
 		return fmt.Errorf("table %s: %w", l.o.Name, err)
 	}
@@ -137,26 +152,31 @@ func (l *Lane) checkLayout() error {
 	if !l.o.CopyOnWrite && !slices.Contains(delta.FeaturesOf(l.base.Protocol()), delta.FeatureDeletionVectors) {
 		return fmt.Errorf("%w: table %s was created with write.mode copy-on-write, and its protocol has no deletion vectors; set write.mode: copy-on-write, or write to a new table", ErrCalendar, l.o.Name)
 	}
+	if _, set := l.base.Property(delta.PropertyTxnRetention); set {
+		return fmt.Errorf("table %s: %w: %s is set, by which engines forget gscd's savepoints and progress: ALTER TABLE … UNSET TBLPROPERTIES ('%s') with the engine that set it",
+			l.o.Name, ErrForeignCommit, delta.PropertyTxnRetention, delta.PropertyTxnRetention)
+	}
+	if err := checkWriteMode(l.base, l.o.CopyOnWrite); err != nil {
+		return fmt.Errorf("table %s: %w", l.o.Name, err)
+	}
 	return nil
 }
 
 // protect sets the properties that keep other engines' VACUUM and log cleanup
-// away from savepoints again, where someone has weakened them.
-func (l *Lane) protect() error {
+// away from savepoints again, where someone has weakened them; protected tells that
+// the table must be looked at again.
+func (l *Lane) protect() (protected bool, err error) {
 	weak := savepoint.Weakened(l.base)
 	if len(weak) == 0 || l.o.SavepointDays < savepoint.ProtectedDays {
-		return nil
+		return false, nil
 	}
 	version, err := savepoint.Protect(l.ctx, l.table, savepoint.ProtectedDays)
 	if err != nil {
-		return fmt.Errorf("table %s: set the protective properties again: %w", l.o.Name, err)
+		return false, fmt.Errorf("table %s: set the protective properties again: %w", l.o.Name, err)
 	}
 	l.o.Log.Warn("the properties that protect savepoints were weakened by someone, and are set again", zap.String("table", l.o.Name),
 		zap.Strings("weakened", weak), zap.Int64("version", version))
-	if l.base, err = l.table.Snapshot(l.ctx); err != nil {
-		return fmt.Errorf("open table %s: %w", l.o.Name, err)
-	}
-	return nil
+	return true, nil
 }
 
 func (l *Lane) setColumns(s *schema.Schema, atOpen []string) {
@@ -207,9 +227,21 @@ func OpenIndex(ctx context.Context, store objstore.Store, base *delta.Snapshot, 
 	return w.Index(), nil
 }
 
-// openWriter builds the key index of a version.
-func (l *Lane) openWriter(base *delta.Snapshot) (*upsert.Writer, error) {
+// openWriter builds the key index of a version; was tells of which partition keys
+// are whose rows have lost it, nil for nothing.
+func (l *Lane) openWriter(base *delta.Snapshot, was *upsert.Index) (*upsert.Writer, error) {
 	o := upsertOptions(l.key, l.o.CopyOnWrite)
+	o.Inherit, o.Was, o.Fill = inherit, was, l.fillLost
+	inner := o.Tag
+	o.Tag = func(cells []schema.Value) uint16 {
+		tag := inner(cells)
+		if tag == lostTag {
+			if only, ok := l.onlyPartition(); ok {
+				return only
+			}
+		}
+		return tag
+	}
 	if base == nil {
 		return upsert.New(l.o.Store, o), nil
 	}
@@ -489,7 +521,7 @@ func (l *Lane) findFirstLabel() (ready bool, err error) {
 		p.TopicIDs = src.TopicIDs()
 	}
 	l.judge = snapshotter.NewJudge(l.o.Calendar, &p.State)
-	if l.writer, err = l.openWriter(nil); err != nil {
+	if l.writer, err = l.openWriter(nil, nil); err != nil {
 		return false, err
 	}
 	return true, l.queue.reset(l.ctx, offsets)

@@ -165,24 +165,32 @@ func (l *Lane) commitSeals(seals []progress.Evidence) error {
 	l.p.Kind = progress.SealKind
 	l.p.Label = l.o.Calendar.Name(l.state().Open)
 	l.p.Late, l.p.Seals = nil, seals
-	tx, err := l.transaction()
-	if err != nil {
-		return err
-	}
 	version := int64(0)
-	if l.base != nil {
-		version = l.base.Version() + 1
-		digest := savepoint.Digest(l.base) // a seal changes no file: of all its labels alike
-		for i := range seals {
-			seals[i].Digest = digest
+	for {
+		tx, err := l.transaction()
+		if err != nil {
+			return err
 		}
-	}
-	l.p.LastSeal = version
-	for _, s := range seals {
-		tx.SetTxn(savepoint.SealAppID(s.Name), delta.OwnVersion)
-	}
-	if err := l.commit(tx, "SEAL"); err != nil {
-		return err
+		if l.base != nil {
+			version = l.base.Version() + 1
+			digest := savepoint.Digest(l.base) // a seal changes no file: of all its labels alike
+			for i := range seals {
+				seals[i].Digest = digest
+			}
+		}
+		l.p.LastSeal = version
+		for _, s := range seals {
+			tx.SetTxn(savepoint.SealAppID(s.Name), delta.OwnVersion)
+		}
+		if err = l.commit(tx, "SEAL"); errors.Is(err, errConflict) {
+			if err = l.follow(err); err == nil {
+				continue
+			}
+		}
+		if err != nil {
+			return err
+		}
+		break
 	}
 	l.pinned = nil
 	l.o.Log.Info("sealed", zap.String("table", l.o.Name), zap.String("label", seals[0].Name), zap.Int("labels", len(seals)),
@@ -212,7 +220,7 @@ func (l *Lane) pin() error {
 func (l *Lane) openNext() {
 	l.judge.Seal(l.o.DriftWait.Microseconds())
 	open := l.state().Open
-	l.p.Counts, l.late = progress.Counts{}, nil
+	l.p.Counts, l.late, l.p.Foreign = progress.Counts{}, nil, nil
 	l.p.ColumnsAtOpen = l.columns.names()
 	l.columns.opened(l.p.ColumnsAtOpen)
 	l.p.Markers = l.markers.Prune(l.p.Markers, open)
@@ -241,7 +249,7 @@ func (l *Lane) evidence(ends []snapshotter.End, d snapshotter.Decision, clock ti
 	s := l.state()
 	e := progress.Evidence{
 		Label: s.Open, Name: l.o.Calendar.Name(s.Open), SealedAt: rfc3339(time.Now()), Clock: rfc3339(clock),
-		Lines: s.Lines, Counts: l.p.Counts, Rows: l.p.Rows, Late: l.late,
+		Lines: s.Lines, Counts: l.p.Counts, Rows: l.p.Rows, Late: l.late, Foreign: l.p.Foreign,
 	}
 	byClock := true
 	for _, end := range ends {
@@ -266,5 +274,6 @@ func (l *Lane) evidence(ends []snapshotter.End, d snapshotter.Decision, clock ti
 	attribute("by clock", byClock)
 	attribute("empty", l.p.Counts.Touched == 0)
 	attribute("compacted", l.compacted)
+	attribute("foreign", l.p.Counts.Foreign > 0)
 	return e
 }

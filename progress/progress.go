@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/gscd-io/gscd/drift"
+	"github.com/gscd-io/gscd/ingest/change"
 	"github.com/gscd-io/gscd/snapshotter"
 )
 
@@ -24,9 +25,9 @@ var ErrFormat = errors.New("progress of another format")
 // Kind says what a commit was for.
 type Kind string
 
-// The kinds of commit. Create makes the table, Batch moves rows and offsets,
-// SealKind closes labels, Rollback takes an older progress, Maintenance changes
-// settings, savepoints or files only.
+// The kinds of commit. Create makes the table or takes over another program's,
+// Batch moves rows and offsets, SealKind closes labels, Rollback takes an older
+// progress, Maintenance changes settings, savepoints, offsets or files only.
 const (
 	Create      Kind = "create"
 	Batch       Kind = "batch"
@@ -65,6 +66,16 @@ type Progress struct {
 	Deleted []Deleted `json:"deleted,omitempty"`
 	// Incomplete says from which label on labels are incomplete, and why; a complete load ends it.
 	Incomplete *Incomplete `json:"incomplete,omitempty"`
+	// Foreign lists the commits of other programs that changed rows while the
+	// open label was open, oldest first, MaxForeign at most; Counts.Foreign has all.
+	Foreign []ForeignCommit `json:"foreign,omitempty"`
+	// Rewritten tells where the rows of live files count as being that another
+	// program wrote without hidden columns, oldest first, MaxRewritten at most.
+	Rewritten []Rewritten `json:"rewritten,omitempty"`
+	// FirstUnseen is the first version whose commit, if it is another program's,
+	// no ingester has looked at yet, though a commit by hand came after it; 0: there
+	// is none before this commit.
+	FirstUnseen int64 `json:"first_unseen,omitempty"`
 	// OwnerEpoch is raised by each ingester that takes the table, with its first
 	// commit; Owner names the one of the epoch. Raised are the times of the last
 	// raises, milliseconds, oldest first, MaxRaised at most.
@@ -82,8 +93,51 @@ type Progress struct {
 // MaxLate bounds the late changes that a commit and a seal list; all are counted.
 const MaxLate = 10_000
 
+// MaxForeign bounds the commits of other programs that progress and seal list.
+const MaxForeign = 100
+
+// MaxRewritten bounds the entries of Rewritten; past it the two oldest become one.
+const MaxRewritten = 16
+
 // MaxRaised bounds the raises of the owner epoch that are remembered.
 const MaxRaised = 8
+
+// ForeignCommit is a commit of another program that changed rows.
+type ForeignCommit struct {
+	Version int64 `json:"version"`
+	// Operation and Engine are what its commitInfo says, "" where it says nothing.
+	Operation string `json:"operation"`
+	Engine    string `json:"engine,omitempty"`
+	// Label is the one that was open when gscd took the commit up.
+	Label snapshotter.Label `json:"label"`
+	// RowsAdded and RowsRemoved count rows of files, so that a rewritten file's
+	// count on both sides; -1 where the statistics don't say.
+	RowsAdded   int64 `json:"rows_added"`
+	RowsRemoved int64 `json:"rows_removed"`
+}
+
+// Rewritten tells where rows count as being whose hidden columns another program
+// has dropped: at the highest position that their partition had in the last
+// commit of gscd before the file was written.
+type Rewritten struct {
+	// Version is that commit; Commits are those that wrote the files.
+	Version int64   `json:"version"`
+	Commits []int64 `json:"commits"`
+	// Files are paths as the log has them. None is gone from the table.
+	Files []string     `json:"files"`
+	Highs []HighOfLine `json:"highs"`
+}
+
+// HighOfLine is the highest position that a partition had taken, of the line that
+// it last had one of.
+type HighOfLine struct {
+	Partition   int32           `json:"partition"`
+	Line        int32           `json:"line"`
+	Position    change.Position `json:"position"`
+	HasPosition bool            `json:"has_position,omitempty"`
+	// Time is the partition's watermark, microseconds.
+	Time int64 `json:"time"`
+}
 
 // MarkerFile is a file of delete markers: keys deleted in Label, and where.
 type MarkerFile struct {
@@ -112,6 +166,8 @@ type Counts struct {
 	SplitPairs int64 `json:"split_pairs,omitempty"`
 	// Touched counts what changed a row: 0 makes a sealed label empty.
 	Touched int64 `json:"touched,omitempty"`
+	// Foreign counts commits of other programs that changed rows, no records.
+	Foreign int64 `json:"foreign,omitempty"`
 }
 
 // Applied is the number of records that were applied.
@@ -194,6 +250,9 @@ type Evidence struct {
 	// Digest is SHA-256 over the live files and deletion vectors, hex.
 	Digest string       `json:"digest"`
 	Late   []LateChange `json:"late,omitempty"`
+	// Foreign are commits of other programs that changed rows of the label,
+	// MaxForeign at most; Counts.Foreign has all.
+	Foreign []ForeignCommit `json:"foreign,omitempty"`
 	// Forced tells that a person sealed it by hand.
 	Forced bool `json:"forced,omitempty"`
 }

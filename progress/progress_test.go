@@ -17,14 +17,16 @@ import (
 func full() *Progress {
 	meta := snapshotter.Meta{Partition: 1, Offset: 9, Line: 1, Position: change.Position{File: 1 << 60, Pos: 1<<53 + 1, Row: 3}, HasPosition: true, Rank: snapshotter.RankRead, Time: 1657958400000001}
 	server := change.Server{Name: "shop", ID: 7}
-	counts := Counts{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14}
+	counts := Counts{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
 	p := &Progress{
 		Kind: SealKind, Label: "2022-07-17", TopicIDs: map[string]string{"t": "id"}, ColumnsAtOpen: []string{"id", "v"},
 		Held: []drift.File{
 			{Key: "h1", Group: 3, Label: 19190, Count: 5, Applied: 2, Bytes: 99},
 			{Key: "h2", Group: 4, Load: &drift.LoadID{Line: 1, Position: meta.Position}, Count: 1, Bytes: 7},
 		},
-		Markers: []MarkerFile{{"m", 19189, 2, 3}}, Group: 4, Rows: 12, Counts: counts,
+		Markers: []MarkerFile{{"m", 19189, 2, 3}}, Group: 4, Rows: 12, Counts: counts, FirstUnseen: 3,
+		Foreign:     []ForeignCommit{{7, "DELETE", "engine", 19190, 0, 5}},
+		Rewritten:   []Rewritten{{6, []int64{7}, []string{"part-1.parquet"}, []HighOfLine{{1, 1, meta.Position, true, meta.Time}}}},
 		Totals:      Totals{Taken: 36, Applied: 1, Superseded: 2, Duplicates: 3, Tombstones: 4, Filtered: 5, DeadLetters: 6, Held: 15, Holes: 9, Rewound: 1},
 		DeadLetters: map[string]int64{"2022-07-16": 2}, RolledBack: []RolledBack{{19190, 5, "2022-07-18T00:00:00Z", 19189, true}},
 		Deleted: []Deleted{{19180, 2, "2022-07-18T00:00:00Z"}}, Incomplete: &Incomplete{19189, "why"}, OwnerEpoch: 3, Owner: "host process 7 (a1b2c3d4)", Raised: []int64{1657958400000}, LastSeal: 0,
@@ -32,7 +34,7 @@ func full() *Progress {
 		Seals: []Evidence{{
 			Label: 19189, Name: "2022-07-16", SealedAt: "a", Clock: "b", Lines: []snapshotter.Line{{Server: server, Generation: 1}}, Counts: counts, Rows: 2,
 			Partitions: []PartitionEvidence{{Topic: "t", Partition: 1, Offset: 9, Watermark: meta.Time, Rule: snapshotter.ByClock, EventTimeIsCommit: true, NoPositions: true}},
-			Attributes: []string{"empty"}, Reason: "r", Digest: "d", Late: []LateChange{{Topic: "t"}}, Forced: true,
+			Attributes: []string{"empty"}, Reason: "r", Digest: "d", Late: []LateChange{{Topic: "t"}}, Foreign: []ForeignCommit{{Version: 7}}, Forced: true,
 		}},
 	}
 	p.State = snapshotter.State{

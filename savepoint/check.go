@@ -183,6 +183,9 @@ func (c *checker) run(ctx context.Context) error {
 	if err := c.checkBackups(ctx); err != nil {
 		return err
 	}
+	if err := c.checkWriteMode(ctx); err != nil {
+		return err
+	}
 	return c.checkProperties(ctx)
 }
 

@@ -81,6 +81,14 @@ func Delete(ctx context.Context, table *delta.Table, name string, now time.Time)
 // editAttempts is how often a commit of a person's is tried beside an ingester.
 const editAttempts = 20
 
+// NoteUnseen keeps in the progress of a commit by hand on s what no ingester has
+// looked at: commits of other programs since gscd's last one.
+func NoteUnseen(s *delta.Snapshot, p *progress.Progress) {
+	if txn, ok := s.Txn(progress.AppID); ok && p.FirstUnseen == 0 && txn.Version < s.Version() {
+		p.FirstUnseen = txn.Version + 1
+	}
+}
+
 // edit makes a commit that changes the map or the progress alone, on whatever
 // version is the newest.
 func edit(ctx context.Context, table *delta.Table, what string, change func(*delta.Snapshot, *Map, *delta.Transaction, *progress.Progress) error) (int64, error) {
@@ -96,6 +104,7 @@ func edit(ctx context.Context, table *delta.Table, what string, change func(*del
 		tx := delta.NewTransaction(table, s)
 		p := m.Progress.Clone()
 		p.Kind, p.Late, p.Seals = progress.Maintenance, nil, nil
+		NoteUnseen(s, p)
 		if err := change(s, m, tx, p); err != nil {
 			return 0, err
 		}

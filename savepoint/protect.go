@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gscd-io/gscd/delta"
+	"github.com/gscd-io/gscd/delta/action"
 )
 
 // ProtectedDays is for how long the table's properties keep other engines away
@@ -46,6 +47,33 @@ func (c *checker) checkProperties(ctx context.Context) error {
 	for _, w := range list {
 		c.fault(Fault{Check: "properties", Severity: SeverityWarning, Version: c.newest.Version(), Message: w.property + ": " + w.message, Repair: repair, Repaired: repaired})
 	}
+	return nil
+}
+
+// checkWriteMode finds a table with live deletion vectors whose property says that
+// it has none: engines may leave them out, and deleted rows come back.
+func (c *checker) checkWriteMode(ctx context.Context) error {
+	on, _ := c.newest.Property(delta.PropertyDeletionVectors)
+	if on == "true" || !slices.Contains(delta.FeaturesOf(c.newest.Protocol()), delta.FeatureDeletionVectors) {
+		return nil
+	}
+	i := slices.IndexFunc(c.newest.Files(), func(a *action.Add) bool { return a.DeletionVector != nil })
+	if i < 0 {
+		return nil
+	}
+	f := Fault{Check: "properties", Severity: SeverityError, Version: c.newest.Version(), File: c.newest.Files()[i].Path,
+		Message: delta.PropertyDeletionVectors + " is not true, and there are deletion vectors: some engines then show deleted rows",
+		Repair:  "`gscd check --repair` sets it to true"}
+	if c.Repair {
+		version, err := setProperties(ctx, c.table, func(map[string]string) map[string]string {
+			return map[string]string{delta.PropertyDeletionVectors: "true"}
+		})
+		if err != nil {
+			return err
+		}
+		f.Repaired, f.Repair = true, fmt.Sprintf("done: set by version %d", version)
+	}
+	c.fault(f)
 	return nil
 }
 

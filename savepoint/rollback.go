@@ -94,6 +94,7 @@ func rollback(ctx context.Context, table *delta.Table, s *delta.Snapshot, to str
 	if o.NoReplay {
 		next = m.Progress.Clone()
 		next.Held, next.Rows = m.Progress.Held, then.Rows
+		next.Rewritten = then.Rewritten
 	}
 	plan.Offsets = offsetsOf(next, m.Progress)
 	adds, removes := delta.DiffForRestore(s, target, o.Now)
@@ -139,6 +140,7 @@ func rollback(ctx context.Context, table *delta.Table, s *delta.Snapshot, to str
 	}
 	next.Kind, next.Label = progress.Rollback, m.Calendar.Name(next.State.Open)
 	next.Late, next.Seals = nil, nil
+	next.FirstUnseen = 0 // what others did is undone
 	m.resealAsOf(r.Entry.Label, target, s, tx)
 	version, conflict, err := Commit(ctx, tx, next, "RESTORE", map[string]string{"to": plan.To})
 	if err != nil {

@@ -70,6 +70,9 @@ func (m *Map) Summaries(ctx context.Context, table *delta.Table, s *delta.Snapsh
 			if !m.Progress.State.LoadedBy(e.Label) {
 				sum.Attributes = append(sum.Attributes, "no load")
 			}
+			if m.Progress.Counts.Foreign > 0 {
+				sum.Attributes = append(sum.Attributes, "foreign")
+			}
 		}
 		if e.pinned() || e.State == Open {
 			sum.OwnBytes = own[e.Version]

@@ -221,6 +221,14 @@ func (v *vacuum) gatherCommits(ctx context.Context) error {
 	needed := map[int64]bool{}
 	if txn, ok := v.newest.Txn(progress.AppID); ok {
 		needed[txn.Version] = true
+		// An ingester will ask what others have committed since.
+		first := txn.Version + 1
+		if unseen := v.labels.Progress.FirstUnseen; unseen > 0 {
+			first = min(first, unseen)
+		}
+		for version := first; version <= v.newest.Version(); version++ {
+			needed[version] = true
+		}
 	}
 	for _, p := range v.pins {
 		if p.Sealed { // by a commit of gscd

@@ -154,12 +154,32 @@ func evidenceRecord(m *savepoint.Map, e savepoint.Entry, seal *savepoint.Seal) o
 		{Name: "rows", Value: ev.Rows},
 		{Name: "counts", Value: countsRecord(ev.Counts, m.DeadLettersUpTo(in, e.Label))},
 		{Name: "split_pairs", Value: ev.Counts.SplitPairs},
-		{Name: "foreign", Value: []output.Record{}},
+		{Name: "foreign", Value: foreignRecords(ev.Foreign)},
+		{Name: "foreign_commits", Value: ev.Counts.Foreign},
 		{Name: "digest", Value: ev.Digest},
 		{Name: "partitions", Value: partitions},
 		{Name: "lines", Value: lines},
 		{Name: "late_changes", Value: late},
 	}
+}
+
+// foreignRecords lists the commits of other engines that changed rows. Rows that
+// the statistics don't count are null.
+func foreignRecords(list []progress.ForeignCommit) []output.Record {
+	out := make([]output.Record, len(list))
+	count := func(n int64) any {
+		if n < 0 {
+			return nil
+		}
+		return n
+	}
+	for i, f := range list {
+		out[i] = output.Record{
+			{Name: "version", Value: f.Version}, {Name: "operation", Value: f.Operation}, {Name: "engine", Value: f.Engine},
+			{Name: "rows_added", Value: count(f.RowsAdded)}, {Name: "rows_removed", Value: count(f.RowsRemoved)},
+		}
+	}
+	return out
 }
 
 func partitionRecord(p progress.PartitionEvidence) output.Record {

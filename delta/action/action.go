@@ -190,6 +190,10 @@ type Info struct {
 	Operation         string `json:"operation"`
 	TxnID             string `json:"txnId"`
 	IsBlindAppend     bool   `json:"isBlindAppend"`
+	// EngineInfo names the writer: "gscd/1.2.0", "Apache-Spark/4.1.2 Delta-Lake/4.4.0".
+	EngineInfo string `json:"engineInfo"`
+	// Mode is operationParameters.mode of a WRITE: "Append", "Overwrite".
+	Mode string `json:"mode"`
 }
 
 // ParseInfo reads a commitInfo object. Fields of another type than gscd expects
@@ -201,6 +205,8 @@ func ParseInfo(raw json.RawMessage) Info {
 		Operation         json.RawMessage `json:"operation"`
 		TxnID             json.RawMessage `json:"txnId"`
 		IsBlindAppend     json.RawMessage `json:"isBlindAppend"`
+		EngineInfo        json.RawMessage `json:"engineInfo"`
+		Parameters        json.RawMessage `json:"operationParameters"`
 	}
 	var info Info
 	if json.Unmarshal(raw, &fields) != nil {
@@ -215,6 +221,12 @@ func ParseInfo(raw json.RawMessage) Info {
 	read(fields.InCommitTimestamp, &info.InCommitTimestamp)
 	read(fields.Operation, &info.Operation)
 	read(fields.TxnID, &info.TxnID)
+	read(fields.EngineInfo, &info.EngineInfo)
+	var parameters struct {
+		Mode json.RawMessage `json:"mode"`
+	}
+	read(fields.Parameters, &parameters)
+	read(parameters.Mode, &info.Mode)
 	read(fields.IsBlindAppend, &info.IsBlindAppend)
 	return info
 }

@@ -64,7 +64,7 @@ func TestDecodeReadsEveryAction(t *testing.T) {
 	if id := c.Adds[0].DeletionVector.UniqueID(); id != "uab^-aqEH.-t@S}K{vb[*k^@4" {
 		t.Errorf("unique id %q", id)
 	}
-	if info := ParseInfo(c.Info); info != (Info{Timestamp: 17, Operation: "WRITE", TxnID: "t-1"}) {
+	if info := ParseInfo(c.Info); info != (Info{Timestamp: 17, Operation: "WRITE", TxnID: "t-1", Mode: "Append"}) {
 		t.Errorf("info %+v", info)
 	}
 }

@@ -220,9 +220,13 @@ func (w *Writer) survivors(ctx context.Context, s *schema.Schema, seg *segment, 
 				buf = v.AppendEncoded(buf)
 			}
 			key := string(buf)
+			tag := w.index.Get(key).Tag()
+			if hidden := row[len(s.Fields):]; w.o.Fill != nil && len(hidden) > 0 && hidden[0].IsNull() {
+				w.o.Fill(seg.add.Path, tag, hidden)
+			}
 			p.rows = append(p.rows, row)
 			p.keys = append(p.keys, key)
-			p.tags = append(p.tags, w.index.Get(key).Tag())
+			p.tags = append(p.tags, tag)
 		}
 	}
 	return p, nil

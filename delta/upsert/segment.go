@@ -20,6 +20,7 @@ type segment struct {
 	key  string // of the object
 	rows int64
 	dead *dv.Bitmap // nil where every row lives
+	bare bool       // another writer's file, without hidden columns
 	file *parquet.File
 }
 

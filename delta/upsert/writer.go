@@ -39,6 +39,14 @@ type Options struct {
 	// the index is built from files; a file may lack them.
 	TagColumns []string
 	Tag        func(cells []schema.Value) uint16
+	// Inherit, where it is set, makes the tag of a row that comes in another file:
+	// tag is what Tag says of it, was what its key had in Was, or in the file that
+	// Follow has seen go. Was may be nil.
+	Inherit func(tag, was uint16) uint16
+	Was     *Index
+	// Fill, where it is set, sets the hidden cells of a row that is written anew and
+	// has none, because another writer dropped them. path and tag are the row's.
+	Fill func(path string, tag uint16, hidden []schema.Value)
 	// CopyOnWrite rewrites files instead of writing deletion vectors.
 	CopyOnWrite bool
 }
@@ -68,10 +76,11 @@ func Open(ctx context.Context, store objstore.Store, snap *delta.Snapshot, o Opt
 	w := New(store, o)
 	w.index = NewIndex(rowsAbout(snap))
 	for _, add := range snap.Files() {
-		if err := w.index1(ctx, snap, add); err != nil {
+		if err := w.index1(ctx, snap.Schema(), add, nil); err != nil {
 			return nil, fmt.Errorf("build the key index: %w", err)
 		}
 	}
+	w.o.Was = nil // it is large, and has done its service
 	return w, nil
 }
 
@@ -114,8 +123,9 @@ func (w *Writer) Footer(ctx context.Context, id uint32) map[string]string {
 	return f.KeyValue()
 }
 
-// index1 puts the live rows of one file into the index.
-func (w *Writer) index1(ctx context.Context, snap *delta.Snapshot, add *action.Add) error {
+// index1 puts the live rows of one file into the index. Rows of the segments gone
+// make room for them.
+func (w *Writer) index1(ctx context.Context, columnsOf *schema.Schema, add *action.Add, gone map[uint32]bool) error {
 	dead, err := delta.ReadDeletionVector(ctx, w.store, add)
 	if err != nil {
 		return err
@@ -131,7 +141,8 @@ func (w *Writer) index1(ctx context.Context, snap *delta.Snapshot, add *action.A
 	if s.rows = f.NumRows(); s.rows > 1<<32-1 {
 		return fmt.Errorf("%w: %s has %d rows, more than a file may have", ErrInconsistent, s.key, s.rows)
 	}
-	columns, fixed, err := w.keyColumns(snap.Schema(), s)
+	s.bare = !slices.ContainsFunc(f.Columns(), func(c parquet.FileColumn) bool { return w.hidden(c.Name) >= 0 })
+	columns, fixed, err := w.keyColumns(columnsOf, s)
 	if err != nil {
 		return err
 	}
@@ -164,14 +175,14 @@ func (w *Writer) index1(ctx context.Context, snap *delta.Snapshot, add *action.A
 				}
 				buf = cells[c].AppendEncoded(buf)
 			}
-			ref := makeRef(s.id, row, w.tag(cells[nkeys:]))
+			ref := makeRef(s.id, row, w.inherit(w.tag(cells[nkeys:]), buf, gone))
 			var old Ref
 			if nkeys == 1 && cells[0].Kind == schema.Int {
 				old = w.index.putInt(cells[0].I, ref)
 			} else {
 				old = w.index.Put(string(buf), ref)
 			}
-			if old != 0 {
+			if old != 0 && !gone[old.Segment()] {
 				return fmt.Errorf("%w: key %s, in %s row %d and in %s row %d: delete one of the rows", ErrDuplicateKey,
 					keyText(columns[:nkeys], cells), w.segments[old.Segment()].key, old.Row(), s.key, row)
 			}
@@ -190,6 +201,24 @@ func (w *Writer) tag(cells []schema.Value) uint16 {
 		return 0
 	}
 	return w.o.Tag(cells)
+}
+
+// inherit gives the tag of a row whose key may have had another row before.
+func (w *Writer) inherit(tag uint16, key []byte, gone map[uint32]bool) uint16 {
+	if w.o.Inherit == nil || gone == nil && w.o.Was == nil {
+		return tag
+	}
+	was := Ref(0)
+	if gone != nil {
+		was = w.index.Get(string(key))
+	}
+	if was == 0 && w.o.Was != nil {
+		was = w.o.Was.Get(string(key))
+	}
+	if was == 0 {
+		return tag
+	}
+	return w.o.Inherit(tag, was.Tag())
 }
 
 func keyText(columns []parquet.Column, cells []schema.Value) string {
@@ -262,6 +291,14 @@ func (w *Written) Objects() []string {
 		names = append(names, a.add.Path)
 	}
 	return names
+}
+
+// Files gives the paths of the data files that were stored.
+func (w *Written) Files() (paths []string) {
+	for _, a := range w.added {
+		paths = append(paths, a.add.Path)
+	}
+	return paths
 }
 
 type segmentChange struct {
