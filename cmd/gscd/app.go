@@ -35,6 +35,8 @@ type app struct {
 	loadedFrom string
 	// s3 is made when the first bucket is opened.
 	s3 *s3.Client
+	// clusters are those that tables of this process read from, see openConsumer.
+	clusters clusters
 }
 
 // globalFlags are the flags of every command.

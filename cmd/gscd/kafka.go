@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
 	"go.uber.org/zap"
 
@@ -55,10 +57,49 @@ func (a *app) openConsumer(cfg *config.Config, t *config.Table, o *ingest.Option
 		return nil, err
 	}
 	k.MaxRecord, k.Now = o.MaxRecord, o.Now
-	c, err := kafka.New(k)
+	c, err := a.clusters.consumer(cfg.Kafka, k)
 	if err != nil {
 		return nil, usagef("%w", err)
 	}
+	return c, nil
+}
+
+// clusters are the clusters that tables read from: one for all tables of equal
+// settings, closed with its last table.
+type clusters struct {
+	mu   sync.Mutex
+	list []openCluster
+}
+
+type openCluster struct {
+	settings config.Kafka
+	cluster  *kafka.Cluster
+}
+
+func (s *clusters) consumer(settings config.Kafka, o kafka.Options) (*kafka.Consumer, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, open := range s.list {
+		if !reflect.DeepEqual(open.settings, settings) {
+			continue
+		}
+		c, err := open.cluster.Consumer(o)
+		if !errors.Is(err, kafka.ErrClosed) {
+			return c, err
+		}
+		s.list = slices.Delete(s.list, i, i+1)
+		break
+	}
+	cl, err := kafka.NewCluster(o)
+	if err != nil {
+		return nil, err
+	}
+	cl.CloseWithLast()
+	c, err := cl.Consumer(o)
+	if err != nil {
+		return nil, errors.Join(err, cl.Close())
+	}
+	s.list = append(s.list, openCluster{settings, cl})
 	return c, nil
 }
 

@@ -77,15 +77,15 @@ func TestConnections(t *testing.T) {
 		sasl *SASL
 		text string // of the error, "" for none
 	}{
-		{"plain", good, &SASL{"plain", "p", secret}, ""},
-		{"scram 256", good, &SASL{"SCRAM-SHA-256", "s2", secret}, ""},
-		{"scram 512", good, &SASL{"scram-sha-512", "s5", secret}, ""},
-		{"wrong password", good, &SASL{"scram-sha-512", "s5", secret + "x"}, "ask for the topics"},
-		{"unknown user", good, &SASL{"plain", "nobody", secret}, "ask for the topics"},
-		{"no authority", &TLS{CertFile: good.CertFile, KeyFile: good.KeyFile}, &SASL{"plain", "p", secret}, "certificate signed by unknown authority"},
-		{"wrong name", &TLS{CAFile: good.CAFile, CertFile: good.CertFile, KeyFile: good.KeyFile, ServerName: "elsewhere"}, &SASL{"plain", "p", secret}, "wanted to match elsewhere"},
-		{"no client certificate", &TLS{CAFile: good.CAFile}, &SASL{"plain", "p", secret}, "certificate required"},
-		{"no TLS", nil, &SASL{"plain", "p", secret}, "TLS"},
+		{"plain", good, &SASL{Mechanism: "plain", Username: "p", Password: secret}, ""},
+		{"scram 256", good, &SASL{Mechanism: "SCRAM-SHA-256", Username: "s2", Password: secret}, ""},
+		{"scram 512", good, &SASL{Mechanism: "scram-sha-512", Username: "s5", Password: secret}, ""},
+		{"wrong password", good, &SASL{Mechanism: "scram-sha-512", Username: "s5", Password: secret + "x"}, "ask for the topics"},
+		{"unknown user", good, &SASL{Mechanism: "plain", Username: "nobody", Password: secret}, "ask for the topics"},
+		{"no authority", &TLS{CertFile: good.CertFile, KeyFile: good.KeyFile}, &SASL{Mechanism: "plain", Username: "p", Password: secret}, "certificate signed by unknown authority"},
+		{"wrong name", &TLS{CAFile: good.CAFile, CertFile: good.CertFile, KeyFile: good.KeyFile, ServerName: "elsewhere"}, &SASL{Mechanism: "plain", Username: "p", Password: secret}, "wanted to match elsewhere"},
+		{"no client certificate", &TLS{CAFile: good.CAFile}, &SASL{Mechanism: "plain", Username: "p", Password: secret}, "certificate required"},
+		{"no TLS", nil, &SASL{Mechanism: "plain", Username: "p", Password: secret}, "TLS"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -134,7 +134,7 @@ func TestOptions(t *testing.T) {
 	}{
 		{"all at once", func(o *Options) {
 			*o = Options{TLS: &TLS{CertFile: "c"}, SASL: &SASL{Mechanism: "kerberos"}, Topics: []string{"a", "a"}}
-		}, []string{"kafka.brokers", "cert_file and key_file", `"kerberos" is not known`, "username and password", `"a" is empty or named twice`}},
+		}, []string{"kafka.brokers", "cert_file and key_file", `"kerberos" is not known`, "username and one of password", `"a" is empty or named twice`}},
 		{"no topic", func(o *Options) { o.Topics = nil }, []string{"no topic"}},
 		{"no file", func(o *Options) { o.TLS = &TLS{CAFile: filepath.Join(dir, "none")} }, []string{"kafka.tls.ca_file", "none"}},
 		{"no certificate", func(o *Options) { o.TLS = &TLS{CAFile: filepath.Join(dir, "ca.key")} }, []string{"holds no certificate"}},
@@ -159,7 +159,7 @@ func TestOptions(t *testing.T) {
 	if err := Produce(ctx(t), Options{}, []*change.Record{{}}); err == nil {
 		t.Error("produced to nowhere")
 	}
-	if s := fmt.Sprintf("%v %+v %#v", SASL{"plain", "u", "pw"}, &SASL{"plain", "u", "pw"}, SASL{"plain", "u", "pw"}); strings.Contains(s, "pw") {
+	if s := fmt.Sprintf("%v %+v %#v", SASL{Mechanism: "plain", Username: "u", Password: "pw"}, &SASL{Mechanism: "plain", Username: "u", Password: "pw"}, SASL{Mechanism: "plain", Username: "u", Password: "pw"}); strings.Contains(s, "pw") {
 		t.Error(s)
 	}
 }

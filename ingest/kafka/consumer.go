@@ -5,10 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
-
-	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/gscd-io/gscd/ingest/change"
 )
@@ -17,49 +14,38 @@ import (
 // Poll and Assign are meant for one goroutine; the other methods may be called
 // beside them. Close releases it.
 type Consumer struct {
-	opts   Options
-	shared []kgo.Opt
-	admin  *kgo.Client // metadata, offsets, group offsets
-	done   chan struct{}
+	opts    Options
+	cluster *Cluster
+	wake    chan struct{} // something came; at most one token
+	done    chan struct{}
 
-	mu     sync.Mutex
+	// All below is guarded by cluster.mu.
 	closed bool
-	fetch  *kgo.Client // nil without an assignment
 	// generation counts the Assigns, so that what belongs to an earlier one is thrown away.
 	generation int
 	reading    map[change.PartitionID]*reading
-	faults     []fault // not yet judged
-	failed     error   // sticky until Assign
-	pending    error   // for the next Poll
-	meta       metadata
+	order      []*reading // the next to be given first
+	buffered   int64      // bytes fetched and not taken
+	takeable   int64      // that of them that is not of paused partitions
+	polling    bool       // a Poll waits
+	faults     []fault    // not yet judged
+	failed     error      // sticky until Assign
+	pending    error      // for the next Poll
 	topicIDs   map[string]string
 }
 
-// reading is where the reading of one partition stands.
-type reading struct {
-	next   int64
-	end    int64 // the highest watermark heard of
-	paused bool
-	kept   []change.Block // arrived while paused
-	probe  backoff
-}
-
-// New makes a Consumer without talking to the brokers. The error names every
-// fault of the options.
+// New makes a Consumer with connections of its own, without talking to the
+// brokers. The error names every fault of the options.
 func New(opts Options) (*Consumer, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
-	opts = opts.withDefaults()
-	shared, err := opts.client()
+	cl, err := NewCluster(opts)
 	if err != nil {
 		return nil, err
 	}
-	admin, err := kgo.NewClient(shared...)
-	if err != nil {
-		return nil, fmt.Errorf("kafka client: %w", err)
-	}
-	return &Consumer{opts: opts, shared: shared, admin: admin, done: make(chan struct{}), topicIDs: make(map[string]string)}, nil
+	cl.CloseWithLast()
+	return cl.Consumer(opts)
 }
 
 // Assign starts reading exactly these partitions at exactly these offsets. It
@@ -76,57 +62,55 @@ func (c *Consumer) Assign(ctx context.Context, offsets map[change.PartitionID]in
 	if err := checkOffsets(offsets, states); err != nil {
 		return err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	cl := c.cluster
+	cl.mu.Lock()
+	defer cl.mu.Unlock()
 	if c.closed {
 		return ErrClosed
 	}
-	if len(offsets) == 0 {
-		return nil
-	}
-	from := make(map[string]map[int32]kgo.Offset)
-	for id, offset := range offsets {
-		if from[id.Topic] == nil {
-			from[id.Topic] = make(map[int32]kgo.Offset)
-		}
-		from[id.Topic][id.Partition] = kgo.NewOffset().At(offset)
-	}
-	perBroker := max(1<<20, min(c.opts.FetchBytes/int64(c.meta.leaders(offsets)), maxResponse))
-	fetch, err := kgo.NewClient(append(slices.Clip(c.shared),
-		kgo.ConsumePartitions(from),
-		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
-		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-		kgo.KeepControlRecords(),
-		kgo.FetchMaxWait(500*time.Millisecond),
-		kgo.FetchMaxBytes(int32(perBroker)),
-		kgo.FetchMaxPartitionBytes(int32(min(max(1<<20, perBroker/2), 8<<20))),
-	)...)
-	if err != nil {
-		return fmt.Errorf("kafka client: %w", err)
-	}
-	c.fetch = fetch
 	c.reading = make(map[change.PartitionID]*reading, len(offsets))
-	for id, offset := range offsets {
-		c.reading[id] = &reading{next: offset}
-	}
 	for _, s := range states {
-		if r := c.reading[s.ID]; r != nil {
-			r.end = s.End
+		offset, ok := offsets[s.ID]
+		if !ok {
+			continue
+		}
+		meta := cl.known[s.ID.Topic]
+		r := &reading{c: c, id: s.ID, topicID: meta.id, next: offset, ahead: offset, end: s.End, epoch: -1, leader: leader{-1, -1}}
+		c.reading[s.ID] = r
+		c.order = append(c.order, r)
+		cl.follow(r, meta.topicMeta)
+		if r.lost() {
+			cl.look()
 		}
 	}
+	cl.schedule()
 	return nil
 }
 
-// unassign ends the assignment. The client is closed outside the lock: a Poll
-// under way ends by it.
+// unassign ends the assignment. Fetches under way are thrown away when they come.
 func (c *Consumer) unassign() {
-	c.mu.Lock()
-	old := c.fetch
-	c.fetch, c.reading, c.faults, c.failed, c.pending = nil, nil, nil, nil, nil
+	cl := c.cluster
+	cl.mu.Lock()
+	defer cl.mu.Unlock()
+	for _, r := range c.order {
+		r.gone = true
+		c.account(r, -r.bytes)
+		if n := cl.nodes[r.leader.broker]; n != nil {
+			delete(n.readings, r)
+		}
+	}
+	c.reading, c.order, c.faults, c.failed, c.pending = nil, nil, nil, nil, nil
 	c.generation++
-	c.mu.Unlock()
-	if old != nil {
-		old.Close()
+	cl.schedule() // others may have waited for the budget
+}
+
+// account notes that a reading holds more bytes, or fewer. The caller holds mu.
+func (c *Consumer) account(r *reading, bytes int64) {
+	r.bytes += bytes
+	c.buffered += bytes
+	c.cluster.buffered += bytes
+	if !r.paused {
+		c.takeable += bytes
 	}
 }
 
@@ -158,46 +142,67 @@ func checkOffsets(offsets map[change.PartitionID]int64, states []change.Partitio
 // Pause stops the delivery of these partitions until Resume or Assign. What
 // arrived for them is delivered after Resume, in order. A Poll that runs at
 // the same time may still return what it has taken before.
-func (c *Consumer) Pause(ids ...change.PartitionID) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if set := c.setPaused(ids, true); len(set) > 0 {
-		c.fetch.PauseFetchPartitions(set)
-	}
-}
+func (c *Consumer) Pause(ids ...change.PartitionID) { c.setPaused(ids, true) }
 
 // Resume lets paused partitions go on where they stopped.
-func (c *Consumer) Resume(ids ...change.PartitionID) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if set := c.setPaused(ids, false); len(set) > 0 {
-		c.fetch.ResumeFetchPartitions(set)
-	}
-}
+func (c *Consumer) Resume(ids ...change.PartitionID) { c.setPaused(ids, false) }
 
-// setPaused gives the partitions that changed, as the library wants them.
-func (c *Consumer) setPaused(ids []change.PartitionID, paused bool) map[string][]int32 {
-	set := make(map[string][]int32)
+func (c *Consumer) setPaused(ids []change.PartitionID, paused bool) {
+	cl := c.cluster
+	cl.mu.Lock()
+	defer cl.mu.Unlock()
 	for _, id := range ids {
-		if r := c.reading[id]; r != nil && r.paused != paused {
-			r.paused = paused
-			set[id.Topic] = append(set[id.Topic], id.Partition)
+		r := c.reading[id]
+		if r == nil || r.paused == paused {
+			continue
+		}
+		if r.paused = paused; paused {
+			c.takeable -= r.bytes
+		} else {
+			c.takeable += r.bytes
+			c.signal()
+			if r.leader.broker >= 0 {
+				cl.node(r.leader.broker).stirred = time.Now()
+			}
 		}
 	}
-	return set
+	// Resumed partitions are fetched again; and a table all of whose bytes are
+	// of paused partitions may fetch for the others.
+	cl.schedule()
+}
+
+// signal wakes Poll. The caller holds mu.
+func (c *Consumer) signal() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
 }
 
 // Close ends everything. Blocks stay valid.
 func (c *Consumer) Close() error {
-	c.mu.Lock()
+	c.end()
+	cl := c.cluster
+	cl.mu.Lock()
+	cl.retired = cl.retired || cl.withLast && len(cl.consumers) == 0
+	retired := cl.retired
+	cl.mu.Unlock()
+	if retired {
+		return cl.Close()
+	}
+	return nil
+}
+
+// end takes the consumer out of its cluster.
+func (c *Consumer) end() {
+	cl := c.cluster
+	cl.mu.Lock()
 	again := c.closed
 	c.closed = true
-	c.mu.Unlock()
-	if again {
-		return nil
+	delete(cl.consumers, c)
+	cl.mu.Unlock()
+	if !again {
+		close(c.done)
+		c.unassign()
 	}
-	close(c.done)
-	c.unassign()
-	c.admin.Close()
-	return nil
 }

@@ -41,7 +41,7 @@ func (e *TopicRecreatedError) Error() string {
 func (e *TopicRecreatedError) Is(target error) bool { return target == ErrTopicRecreated }
 
 // BatchTooLargeError says that a batch of records unpacks to more than can be
-// held in memory: 1 GiB.
+// held in memory: 2 GiB.
 type BatchTooLargeError struct {
 	ID change.PartitionID
 	// From and Next are the batch's first offset and the one behind its last.
@@ -50,8 +50,8 @@ type BatchTooLargeError struct {
 }
 
 func (e *BatchTooLargeError) Error() string {
-	return fmt.Sprintf("topic %s partition %d: the batch of offsets %d to %d unpacks to more than %d MiB and can't be read; `gscd offsets set` skips it: %v",
-		e.ID.Topic, e.ID.Partition, e.From, e.Next-1, maxResponse>>20, e.err)
+	return fmt.Sprintf("topic %s partition %d: the batch of offsets %d to %d unpacks to more than 2 GiB and can't be read; `gscd offsets set` skips it: %v",
+		e.ID.Topic, e.ID.Partition, e.From, e.Next-1, e.err)
 }
 
 // Unwrap gives the library's error.
@@ -93,6 +93,8 @@ func Classify(err error) (retryable bool, reason string) {
 	// and may lock the account.
 	case isAuth(err):
 		return false, "the credentials or their rights do not suffice"
+	case errors.Is(err, ErrCredentials):
+		return false, "the credentials can't be read"
 	case errors.As(err, &verify), errors.As(err, &unknown):
 		return false, "the broker's certificate is not trusted"
 	case errors.As(err, &alert) && alert.Op == "remote error":

@@ -11,50 +11,73 @@ import (
 	"github.com/gscd-io/gscd/ingest/change"
 )
 
-// fault is something that went wrong with a partition (with none in
-// particular: the zero ID), to be looked into without holding the lock.
+// fault is something that went wrong with a partition, to be looked into
+// without holding the lock.
 type fault struct {
-	id  change.PartitionID
+	r   *reading
 	err error
+	// plain: there is nothing to find out by asking, and reading goes on.
+	plain bool
 }
 
-// errBackwards: records came from below the position, or from behind a log
-// start above it. Whatever the reason, what lies between was not read.
-var errBackwards = errors.New("reading did not go on where it stopped")
+var (
+	// errBackwards: records came from below the position, or from behind a log
+	// start above it. Whatever the reason, what lies between was not read.
+	errBackwards = errors.New("reading did not go on where it stopped")
+	// errOtherTopic: the topic has another ID than the one that is read.
+	errOtherTopic = errors.New("the topic is another one now")
+)
 
-// noteErrors collects the errors of a poll, and gives the partitions whose
-// records must not be taken: the library has moved their position already.
-// Records beside any other error are good, they were read before it. The
-// caller holds mu.
-func (c *Consumer) noteErrors(fetches kgo.Fetches) (lossy map[change.PartitionID]bool) {
-	fetches.EachError(func(topic string, partition int32, err error) {
-		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || errors.Is(err, kgo.ErrClientClosed) {
-			return // our own waiting, or our own Close
+// fault notes what went wrong, and stops the partition until that is judged.
+// The caller holds mu.
+func (c *Consumer) fault(r *reading, err error) {
+	if !r.stopped {
+		r.stopped = true
+		c.faults = append(c.faults, fault{r: r, err: err})
+		c.signal()
+	}
+}
+
+// tell notes what goes wrong for long, while reading is tried again. The caller
+// holds mu.
+func (c *Consumer) tell(r *reading, err error) {
+	for _, f := range c.faults {
+		if f.plain && f.err.Error() == err.Error() {
+			return // said for another partition
 		}
-		id := change.PartitionID{Topic: topic, Partition: partition}
-		if _, ok := errors.AsType[*kgo.ErrDataLoss](err); ok {
-			if lossy == nil {
-				lossy = make(map[change.PartitionID]bool)
-			}
-			lossy[id] = true
-		}
-		c.faults = append(c.faults, fault{id, err})
-	})
-	return lossy
+	}
+	c.faults = append(c.faults, fault{r, err, true})
+	c.signal()
 }
 
 // judge finds out what the noted faults mean to the caller, and keeps that for
-// the next Poll: for good where nothing more can be read, once where trying
-// again may help. Where ctx ends first, the next Poll judges.
-func (c *Consumer) judge(ctx context.Context, generation int) {
-	c.mu.Lock()
-	faults := c.faults
-	c.mu.Unlock()
+// the next take: for good where nothing more can be read, once where trying
+// again may help. What came before a fault is given first. Where ctx ends
+// first, the next Poll judges.
+func (c *Consumer) judge(ctx context.Context) {
+	cl := c.cluster
+	cl.mu.Lock()
+	faults, generation := c.faults, c.generation
+	for _, f := range faults {
+		if !f.r.paused && len(f.r.kept) > 0 {
+			faults = nil
+		}
+	}
+	cl.mu.Unlock()
 	if len(faults) == 0 || ctx.Err() != nil {
 		return
 	}
-	states := make(map[change.PartitionID]change.PartitionState)
-	list, _, asked := c.Partitions(ctx)
+	var (
+		states = make(map[change.PartitionID]change.PartitionState)
+		list   []change.PartitionState
+		asked  error
+	)
+	for _, f := range faults {
+		if !f.plain {
+			list, _, asked = c.Partitions(ctx)
+			break
+		}
+	}
 	if ctx.Err() != nil {
 		return
 	}
@@ -67,41 +90,52 @@ func (c *Consumer) judge(ctx context.Context, generation int) {
 	}
 	err := errors.Join(errs...)
 
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	cl.mu.Lock()
+	defer cl.mu.Unlock()
 	if generation != c.generation {
 		return
 	}
 	c.faults = c.faults[len(faults):]
-	if retry, _ := Classify(err); retry {
-		c.pending = err
-	} else if c.failed == nil {
+	if !c.Retryable(err) {
 		c.failed = err
+		return
 	}
+	c.pending = err
+	for _, f := range faults {
+		if !f.plain {
+			f.r.stopped = false
+			f.r.failed(cl, f.err)
+		}
+	}
+	cl.schedule()
 }
 
 // meaning gives the error that a fault is to the caller. asked is why the
 // brokers could not be asked, nil where states is what they said.
 func (c *Consumer) meaning(f fault, states map[change.PartitionID]change.PartitionState, asked error) error {
-	err := fmt.Errorf("topic %s partition %d: read: %w", f.id.Topic, f.id.Partition, f.err)
-	if f.id.Topic == "" {
-		err = fmt.Errorf("read: %w", f.err)
+	id := f.r.id
+	err := fmt.Errorf("topic %s partition %d: read: %w", id.Topic, id.Partition, f.err)
+	if f.plain {
+		return err
 	}
-	s := states[f.id]
+	s := states[id]
 	if loss, ok := errors.AsType[*kgo.ErrDataLoss](f.err); ok {
 		// A leader was elected that has less than was read.
-		return &change.LostOffsetsError{ID: f.id, Wanted: loss.ConsumedTo, Earliest: s.Earliest, End: loss.ResetTo}
+		return &change.LostOffsetsError{ID: id, Wanted: loss.ConsumedTo, Earliest: s.Earliest, End: loss.ResetTo}
 	}
 	if large, ok := errors.AsType[*kgo.ErrDecompressTooLarge](f.err); ok {
-		return &BatchTooLargeError{ID: f.id, From: large.Offset, Next: large.NextOffset, err: f.err}
+		return &BatchTooLargeError{ID: id, From: large.Offset, Next: large.NextOffset, err: f.err}
 	}
 	switch {
 	case errors.Is(f.err, kerr.OffsetOutOfRange), errors.Is(f.err, errBackwards):
-		if next, ok := c.position(f.id); ok && asked == nil && (next < s.Earliest || next > s.End) {
-			return &change.LostOffsetsError{ID: f.id, Wanted: next, Earliest: s.Earliest, End: s.End}
+		c.cluster.mu.Lock()
+		ahead := f.r.ahead
+		c.cluster.mu.Unlock()
+		if asked == nil && (ahead < s.Earliest || ahead > s.End) {
+			return &change.LostOffsetsError{ID: id, Wanted: ahead, Earliest: s.Earliest, End: s.End}
 		}
 		return errors.Join(err, asked)
-	case errors.Is(f.err, kerr.UnknownTopicID), errors.Is(f.err, kerr.InconsistentTopicID), errors.Is(f.err, kerr.UnknownTopicOrPartition):
+	case errors.Is(f.err, errOtherTopic), errors.Is(f.err, kerr.UnknownTopicID), errors.Is(f.err, kerr.InconsistentTopicID), errors.Is(f.err, kerr.UnknownTopicOrPartition):
 		// Either the topic is gone or another one now, which asking has told,
 		// or a broker has not heard of it yet.
 		if asked != nil {
@@ -109,15 +143,4 @@ func (c *Consumer) meaning(f fault, states map[change.PartitionID]change.Partiti
 		}
 	}
 	return err
-}
-
-// position gives the offset behind what was read.
-func (c *Consumer) position(id change.PartitionID) (int64, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	r := c.reading[id]
-	if r == nil {
-		return 0, false
-	}
-	return r.next, true
 }

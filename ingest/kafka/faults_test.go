@@ -113,12 +113,7 @@ func TestGuards(t *testing.T) {
 			if f.logTo > 0 {
 				b.DeleteRecords("t", 0, f.logTo)
 			}
-			c.mu.Lock()
-			blocks := c.take(kgo.Fetches{{Topics: []kgo.FetchTopic{{Topic: "t", Partitions: []kgo.FetchPartition{f.part}}}}})
-			c.mu.Unlock()
-			if len(blocks) > 0 {
-				t.Fatal("delivered")
-			}
+			arrive(c, id(0), arrival{FetchPartition: f.part, next: f.part.Records[0].Offset + 1})
 			err := r.failure()
 			if f.want != nil {
 				lostOf(t, err, *f.want)
@@ -292,6 +287,11 @@ func TestBrokerErrors(t *testing.T) {
 	}
 
 	// An error to be tried again is told once, and reading goes on behind it.
+	// No fetch of the consumer above may be waiting at the broker and take it.
+	c.Close()
+	b = newBroker(t, 2)
+	b.produce(0, 0, 51)
+	c = b.consumer()
 	b.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Topic: "t", Err: kerr.UnknownServerError, Count: 1})
 	r = newReader(t, c, map[change.PartitionID]int64{id(0): 50})
 	err = r.failure()
@@ -308,9 +308,9 @@ func TestFaultIsJudgedLater(t *testing.T) {
 	b := newBroker(t, 1)
 	c := b.consumer()
 	r := newReader(t, c, map[change.PartitionID]int64{id(0): 0})
-	c.mu.Lock()
-	c.faults = append(c.faults, fault{id(0), &kgo.ErrDataLoss{Topic: "t", ConsumedTo: 5, ResetTo: 3}})
-	c.mu.Unlock()
+	c.cluster.mu.Lock()
+	c.fault(c.reading[id(0)], &kgo.ErrDataLoss{Topic: "t", ConsumedTo: 5, ResetTo: 3})
+	c.cluster.mu.Unlock()
 	stopped, cancel := context.WithCancel(context.Background())
 	cancel()
 	if _, err := c.Poll(stopped, 0); !errors.Is(err, context.Canceled) {

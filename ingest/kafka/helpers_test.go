@@ -230,3 +230,16 @@ func (s *sink) Write(r *change.Record) error {
 	_, err := fmt.Fprintf(&s.Buffer, "%s/%d@%d %s\n", r.Topic, r.Partition, r.Offset, r.Value)
 	return err
 }
+
+// arrive hands the consumer what a fetch at its position might have brought, in
+// place of what was fetched ahead.
+func arrive(c *Consumer, id change.PartitionID, a arrival) {
+	c.cluster.mu.Lock()
+	defer c.cluster.mu.Unlock()
+	r := c.reading[id]
+	if len(a.Records) > 0 && a.Records[0].Offset < r.ahead {
+		c.account(r, -r.bytes)
+		r.kept, r.ahead = nil, r.next
+	}
+	c.cluster.arrived(r, a)
+}

@@ -20,7 +20,7 @@ func (c *Consumer) PublishOffsets(ctx context.Context, offsets map[change.Partit
 	for id, offset := range offsets {
 		list.Add(kadm.Offset{Topic: id.Topic, Partition: id.Partition, At: offset, LeaderEpoch: -1})
 	}
-	done, err := kadm.NewClient(c.admin).CommitOffsets(ctx, c.opts.Group, list)
+	done, err := kadm.NewClient(c.cluster.client).CommitOffsets(ctx, c.opts.Group, list)
 	if err == nil {
 		err = done.Error()
 	}

@@ -1,20 +1,16 @@
 package kafka
 
 import (
-	"crypto/tls"
-	"crypto/x509"
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
+	"net"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/sasl"
-	"github.com/twmb/franz-go/pkg/sasl/plain"
-	"github.com/twmb/franz-go/pkg/sasl/scram"
 	"go.uber.org/zap"
 )
 
@@ -37,13 +33,15 @@ type Options struct {
 	// MaxRecord is the most bytes of a record (key, value, headers) that are
 	// delivered in full, see change.Record.Cap. Default 64 MiB, below 0 no limit.
 	MaxRecord int64
-	// FetchBytes bounds what is fetched ahead as it comes over the wire, all
-	// brokers together; a larger record is read all the same. Default 64 MiB,
-	// at least 1 MiB a broker.
+	// FetchBytes bounds what was fetched and not yet taken by Poll, all tables of
+	// a Cluster together: three quarters of it unpacked, one quarter as fetches
+	// under way, at least 1 MiB a fetch. A larger record is read all the same,
+	// and a table that has nothing may always fetch a little. Default 64 MiB.
 	FetchBytes int64
 	// PollWait is how long Poll waits for something to arrive. Default 250 ms.
 	PollWait time.Duration
-	// RequestTimeout bounds the repeating of one request. Default 15 s.
+	// RequestTimeout bounds the repeating of one request, and is the time after
+	// which Poll tells of a partition that can't be read. Default 15 s.
 	RequestTimeout time.Duration
 	// Now is the reader's clock. Default time.Now.
 	Now func() time.Time
@@ -67,12 +65,18 @@ type TLS struct {
 	ServerName string
 }
 
-// SASL holds credentials. It prints without the password.
+// SASL holds credentials. It prints without the password. Files are read at each
+// login: one line, without its end.
 type SASL struct {
-	// Mechanism is plain, scram-sha-256 or scram-sha-512.
+	// Mechanism is plain, scram-sha-256, scram-sha-512 or oauthbearer.
 	Mechanism string
-	Username  string
-	Password  string
+	// Username and one of Password and PasswordFile belong to all but oauthbearer.
+	Username     string
+	Password     string
+	PasswordFile string
+	// TokenFile holds oauthbearer's token. Extensions go with it, and may be nil.
+	TokenFile  string
+	Extensions map[string]string
 }
 
 // String leaves the password out.
@@ -120,6 +124,10 @@ func (o Options) withDefaults() Options {
 
 // Validate names every fault of the options at once.
 func (o Options) Validate() error {
+	return errors.Join(o.validateTopics(), o.validateConnection())
+}
+
+func (o Options) validateTopics() error {
 	var errs []error
 	if len(o.Topics) == 0 {
 		errs = append(errs, errors.New("kafka: no topic to read"))
@@ -131,7 +139,7 @@ func (o Options) Validate() error {
 		}
 		seen[t] = true
 	}
-	return errors.Join(append(errs, o.validateConnection())...)
+	return errors.Join(errs...)
 }
 
 func (o Options) validateConnection() error {
@@ -146,49 +154,22 @@ func (o Options) validateConnection() error {
 		if _, err := s.mechanism(); err != nil {
 			errs = append(errs, err)
 		}
-		if s.Username == "" || s.Password == "" {
-			errs = append(errs, errors.New("kafka.sasl: username and password must be set"))
+		switch oauth := strings.EqualFold(s.Mechanism, "oauthbearer"); {
+		case oauth && s.TokenFile == "":
+			errs = append(errs, errors.New("kafka.sasl: token_file must be set"))
+		case oauth && (s.Username != "" || s.Password != "" || s.PasswordFile != ""):
+			errs = append(errs, errors.New("kafka.sasl: oauthbearer has no username and password"))
+		case !oauth && (s.Username == "" || (s.Password == "") == (s.PasswordFile == "")):
+			errs = append(errs, errors.New("kafka.sasl: username and one of password and password_file must be set"))
+		case !oauth && (s.TokenFile != "" || s.Extensions != nil):
+			errs = append(errs, errors.New("kafka.sasl: token_file and extensions belong to oauthbearer"))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func (s SASL) mechanism() (sasl.Mechanism, error) {
-	switch strings.ToLower(s.Mechanism) {
-	case "plain":
-		return plain.Auth{User: s.Username, Pass: s.Password}.AsMechanism(), nil
-	case "scram-sha-256":
-		return scram.Auth{User: s.Username, Pass: s.Password}.AsSha256Mechanism(), nil
-	case "scram-sha-512":
-		return scram.Auth{User: s.Username, Pass: s.Password}.AsSha512Mechanism(), nil
-	}
-	return nil, fmt.Errorf("kafka.sasl.mechanism: %q is not known: plain, scram-sha-256 or scram-sha-512", s.Mechanism)
-}
-
-func (t TLS) config() (*tls.Config, error) {
-	c := &tls.Config{ServerName: t.ServerName, MinVersion: tls.VersionTLS12}
-	if t.CAFile != "" {
-		pem, err := os.ReadFile(t.CAFile)
-		if err != nil {
-			return nil, fmt.Errorf("kafka.tls.ca_file: %w", err)
-		}
-		c.RootCAs = x509.NewCertPool()
-		if !c.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("kafka.tls.ca_file: %s holds no certificate in PEM form", t.CAFile)
-		}
-	}
-	if t.CertFile != "" {
-		pair, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
-		if err != nil {
-			return nil, fmt.Errorf("kafka.tls.cert_file, key_file: %w", err)
-		}
-		c.Certificates = []tls.Certificate{pair}
-	}
-	return c, nil
-}
-
 // client gives the library's options that all our clients share. o has its defaults.
-func (o Options) client() ([]kgo.Opt, error) {
+func (o Options) client(login *login) ([]kgo.Opt, error) {
 	opts := []kgo.Opt{
 		kgo.SeedBrokers(o.Brokers...),
 		kgo.ClientID(o.ClientID),
@@ -204,11 +185,13 @@ func (o Options) client() ([]kgo.Opt, error) {
 		kgo.WithHooks(o.Hooks...),
 	}
 	if o.TLS != nil {
-		c, err := o.TLS.config()
-		if err != nil {
+		if _, err := login.tlsConfig(); err != nil {
 			return nil, err
 		}
-		opts = append(opts, kgo.DialTLSConfig(c))
+		dialer := &net.Dialer{Timeout: min(5*time.Second, o.RequestTimeout)}
+		opts = append(opts, kgo.Dialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+			return login.dial(ctx, dialer, network, address)
+		}))
 	}
 	if o.SASL != nil {
 		m, err := o.SASL.mechanism()

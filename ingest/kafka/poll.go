@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"math"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -12,144 +13,119 @@ import (
 // Poll waits until records arrive, ctx ends or PollWait has passed (then there
 // are none), and gives up to maxRecords records (0 or less: all that arrived)
 // in blocks; those of one partition follow one another in order. An error
-// comes alone: blocks that arrived with it are given first. After an error
+// comes alone: blocks that arrived before it are given first. After an error
 // that Classify calls final, every Poll gives it again until Assign.
 func (c *Consumer) Poll(ctx context.Context, maxRecords int) ([]change.Block, error) {
 	if maxRecords <= 0 {
 		maxRecords = math.MaxInt
 	}
-	c.mu.Lock()
-	fetch, generation := c.fetch, c.generation
-	blocks, err := c.ready(maxRecords)
-	c.mu.Unlock()
-	if err != nil || len(blocks) > 0 {
-		return blocks, err
-	}
-
-	wait, cancel := context.WithTimeout(ctx, c.opts.PollWait)
-	defer cancel()
-	if fetch == nil {
-		select {
-		case <-wait.Done():
+	end := time.NewTimer(c.opts.PollWait)
+	defer end.Stop()
+	defer c.polls(false)
+	for waited := false; ; {
+		c.judge(ctx)
+		taken, err := c.take(maxRecords)
+		switch {
+		case err != nil:
+			return nil, err
+		case len(taken) > 0:
+			return c.blocks(taken), nil
+		case ctx.Err() != nil || waited:
 			return nil, ctx.Err()
+		}
+		c.polls(true)
+		select {
+		case <-c.wake:
+		case <-end.C:
+			waited = true
+		case <-ctx.Done():
 		case <-c.done:
-			return nil, ErrClosed
 		}
 	}
-	fetches := fetch.PollRecords(wait, maxRecords)
-
-	c.mu.Lock()
-	if generation != c.generation {
-		defer c.mu.Unlock()
-		if c.closed {
-			return nil, ErrClosed
-		}
-		return nil, ctx.Err()
-	}
-	blocks = c.take(fetches)
-	c.mu.Unlock()
-	c.judge(ctx, generation)
-	if len(blocks) == 0 && ctx.Err() == nil {
-		blocks = c.probe(ctx, generation)
-	}
-	if len(blocks) > 0 {
-		return blocks, nil
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.ready(maxRecords)
 }
 
-// ready gives what needs no waiting: an error, or blocks kept for partitions
-// that were paused when they arrived. The caller holds mu.
-func (c *Consumer) ready(maxRecords int) ([]change.Block, error) {
+// polls tells the scheduler whether the table waits for records.
+func (c *Consumer) polls(waits bool) {
+	cl := c.cluster
+	cl.mu.Lock()
+	defer cl.mu.Unlock()
+	if c.polling = waits; waits && cl.starved {
+		cl.starved = false
+		cl.schedule()
+	}
+}
+
+// taken is a stretch of a partition on its way to the table.
+type taken struct {
+	id change.PartitionID
+	batch
+}
+
+// take gives what needs no waiting: an error, or records.
+func (c *Consumer) take(maxRecords int) (out []taken, err error) {
+	cl := c.cluster
+	cl.mu.Lock()
+	defer cl.mu.Unlock()
 	switch {
 	case c.closed:
 		return nil, ErrClosed
 	case c.failed != nil:
 		return nil, c.failed
 	case c.pending != nil:
-		err := c.pending
-		c.pending = nil
+		err, c.pending = c.pending, nil
 		return nil, err
 	}
-	var out []change.Block
-	for _, r := range c.reading {
+	for i, r := range c.order {
 		for !r.paused && len(r.kept) > 0 && maxRecords > 0 {
 			b := &r.kept[0]
-			if len(b.Records) > maxRecords {
-				first := change.Block{ID: b.ID, Records: b.Records[:maxRecords:maxRecords], Next: b.Records[maxRecords-1].Offset + 1}
-				b.Records = b.Records[maxRecords:]
-				return append(out, first), nil
+			n := len(b.records)
+			if n > maxRecords {
+				first := batch{records: b.records[:maxRecords:maxRecords], next: b.records[maxRecords-1].Offset + 1}
+				first.bytes = b.bytes * int64(maxRecords) / int64(n)
+				b.records, b.bytes = b.records[maxRecords:], b.bytes-first.bytes
+				b, n = &first, maxRecords
+			} else {
+				r.kept = r.kept[1:]
 			}
-			out = append(out, *b)
-			maxRecords -= len(b.Records)
-			r.kept = r.kept[1:]
+			maxRecords -= n
+			r.next = b.next
+			c.account(r, -b.bytes)
+			out = append(out, taken{r.id, *b})
 		}
+		if maxRecords == 0 {
+			// The next call begins with the partition behind this one.
+			c.order = append(append(make([]*reading, 0, len(c.order)), c.order[i+1:]...), c.order[:i+1]...)
+			break
+		}
+	}
+	if len(out) > 0 && cl.starved {
+		cl.starved = false
+		cl.schedule()
 	}
 	return out, nil
 }
 
-// take turns what the library gave into blocks, keeping back those of paused
-// partitions, and notes what went wrong. The caller holds mu.
-func (c *Consumer) take(fetches kgo.Fetches) (blocks []change.Block) {
-	lossy := c.noteErrors(fetches)
-	fetches.EachPartition(func(p kgo.FetchTopicPartition) {
-		id := change.PartitionID{Topic: p.Topic, Partition: p.Partition}
-		r := c.reading[id]
-		if r == nil || lossy[id] {
-			return
-		}
-		r.end = max(r.end, p.HighWatermark)
-		if len(p.Records) == 0 {
-			return
-		}
-		if p.Records[0].Offset > r.next && p.LogStartOffset > r.next {
-			c.faults = append(c.faults, fault{id, errBackwards})
-			return
-		}
-		b, err := c.block(id, r, p.Records)
-		if err != nil {
-			c.faults = append(c.faults, fault{id, err})
-			return
-		}
-		r.next = b.Next
-		r.probe = backoff{}
-		if r.paused || len(r.kept) > 0 {
-			r.kept = append(r.kept, b)
-			return
-		}
-		blocks = append(blocks, b)
-	})
-	return blocks
+// blocks turns the library's records into ours.
+func (c *Consumer) blocks(list []taken) []change.Block {
+	out := make([]change.Block, len(list))
+	for i, t := range list {
+		out[i] = c.block(t)
+	}
+	return out
 }
 
-// block turns the library's records into ours, all in a few allocations.
-func (c *Consumer) block(id change.PartitionID, r *reading, records []*kgo.Record) (change.Block, error) {
-	var data, headers int
-	for _, k := range records {
-		if !k.Attrs.IsControl() {
-			data++
-			headers += len(k.Headers)
-		}
+// block makes one block in a few allocations.
+func (c *Consumer) block(t taken) change.Block {
+	headers := 0
+	for _, k := range t.records {
+		headers += len(k.Headers)
 	}
-	b := change.Block{ID: id, Records: make([]*change.Record, 0, data), Next: r.next}
-	list := make([]change.Record, data)
+	b := change.Block{ID: t.id, Records: make([]*change.Record, len(t.records)), Next: t.next}
+	list := make([]change.Record, len(t.records))
 	slab := make([]change.Header, 0, headers)
-	for _, k := range records {
-		if k.Attrs.IsControl() {
-			// A probe may have gone past a marker that comes only now.
-			b.Next = max(b.Next, k.Offset+1)
-			continue
-		}
-		if k.Offset < b.Next {
-			return b, errBackwards
-		}
-		rec := &list[len(b.Records)]
-		*rec = change.Record{Topic: id.Topic, Partition: id.Partition, Offset: k.Offset, Timestamp: timestamp(k), Key: k.Key, Value: k.Value}
+	for i, k := range t.records {
+		rec := &list[i]
+		*rec = change.Record{Topic: t.id.Topic, Partition: t.id.Partition, Offset: k.Offset, Timestamp: timestamp(k), Key: k.Key, Value: k.Value}
 		if len(k.Headers) > 0 {
 			from := len(slab)
 			for _, h := range k.Headers {
@@ -158,10 +134,9 @@ func (c *Consumer) block(id change.PartitionID, r *reading, records []*kgo.Recor
 			rec.Headers = slab[from:len(slab):len(slab)]
 		}
 		rec.Cap(c.opts.MaxRecord)
-		b.Records = append(b.Records, rec)
-		b.Next = k.Offset + 1
+		b.Records[i] = rec
 	}
-	return b, nil
+	return b
 }
 
 func timestamp(k *kgo.Record) int64 {

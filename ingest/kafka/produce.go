@@ -20,7 +20,7 @@ func Produce(ctx context.Context, opts Options, records []*change.Record) error 
 		return err
 	}
 	opts = opts.withDefaults()
-	shared, err := opts.client()
+	shared, err := opts.client(newLogin(&opts))
 	if err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ func Record(ctx context.Context, opts Options, w RecordWriter) (records int64, e
 	}
 	// Only committed records are delivered, and those of open transactions may
 	// take a quarter of an hour to become that.
-	stable, err := listOffsets(ctx, c.admin, c.meta, atEnd, committed)
+	stable, err := c.SettledEnds(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("record: %w", err)
 	}

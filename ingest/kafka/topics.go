@@ -32,7 +32,7 @@ func (c *Consumer) Compacted(ctx context.Context) (topics []string, err error) {
 		req.Resources = append(req.Resources, r)
 	}
 	var errs []error
-	for _, shard := range c.admin.RequestSharded(ctx, req) {
+	for _, shard := range c.cluster.client.RequestSharded(ctx, req) {
 		if shard.Err != nil {
 			errs = append(errs, fmt.Errorf("ask for the settings of the topics: %w", shard.Err))
 			continue
@@ -58,16 +58,16 @@ func (c *Consumer) Compacted(ctx context.Context) (topics []string, err error) {
 // OffsetsAt gives, for each partition of the topics, the offset of the first
 // record whose broker timestamp is at or after t; the end where there is none.
 func (c *Consumer) OffsetsAt(ctx context.Context, t time.Time) (map[change.PartitionID]int64, error) {
-	meta, err := loadMetadata(ctx, c.admin, c.opts.Topics)
+	meta, err := c.metadata(ctx)
 	if err != nil {
 		return nil, err
 	}
 	// The end is asked for first: a record that comes in between is then read, not left out.
-	ends, err := listOffsets(ctx, c.admin, meta, atEnd, uncommitted)
+	ends, err := c.listOffsets(ctx, meta, atEnd, uncommitted)
 	if err != nil {
 		return nil, err
 	}
-	found, err := listOffsets(ctx, c.admin, meta, max(0, t.UnixMilli()), uncommitted)
+	found, err := c.listOffsets(ctx, meta, max(0, t.UnixMilli()), uncommitted)
 	if err != nil {
 		return nil, err
 	}
@@ -82,15 +82,32 @@ func (c *Consumer) OffsetsAt(ctx context.Context, t time.Time) (map[change.Parti
 // SettledEnds gives, for each partition of the topics, the last stable offset:
 // below it every transaction was committed or aborted, so reading comes that far.
 func (c *Consumer) SettledEnds(ctx context.Context) (map[change.PartitionID]int64, error) {
-	meta, err := loadMetadata(ctx, c.admin, c.opts.Topics)
+	meta, err := c.metadata(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return listOffsets(ctx, c.admin, meta, atEnd, committed)
+	return c.listOffsets(ctx, meta, atEnd, committed)
 }
 
-// Retryable tells whether asking again may help after an error of this package, see Classify.
+// metadata asks for the table's own topics.
+func (c *Consumer) metadata(ctx context.Context) (metadata, error) {
+	meta, err := loadMetadata(ctx, c.cluster.client, c.opts.Topics)
+	if err != nil {
+		return meta, err
+	}
+	return meta.of(c.opts.Topics)
+}
+
+// listOffsets asks for offsets of which all must be answered.
+func (c *Consumer) listOffsets(ctx context.Context, m metadata, place int64, isolation int8) (map[change.PartitionID]int64, error) {
+	got := listOffsets(ctx, c.cluster.client, m, place, isolation)
+	return got.at, got.fault(c.opts.Topics)
+}
+
+// Retryable tells whether asking again may help after an error of this package:
+// see Classify. A login that was accepted once and no longer is may have been
+// rotated, so it is tried again.
 func (c *Consumer) Retryable(err error) bool {
 	retry, _ := Classify(err)
-	return retry
+	return retry || c.cluster.login.passes() && isLogin(err)
 }
