@@ -62,6 +62,8 @@ type S3 struct {
 	AccessKeyID     string `yaml:"access_key_id"`
 	SecretAccessKey Secret `yaml:"secret_access_key"`
 	SessionToken    Secret `yaml:"session_token"`
+	// CAFile is a PEM file of the authorities that sign the storage's certificate.
+	CAFile string `yaml:"ca_file"`
 }
 
 // Calendar is the business calendar of all tables.

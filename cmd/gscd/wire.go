@@ -47,6 +47,7 @@ func (a *app) openBucket(ctx context.Context, bucket, folder string) (objstore.S
 		a.s3, err = s3.NewClient(ctx, s3.Options{
 			Endpoint: cfg.S3.Endpoint, Region: cfg.S3.Region, PathStyle: cfg.S3.PathStyle,
 			AccessKeyID: cfg.S3.AccessKeyID, SecretAccessKey: string(cfg.S3.SecretAccessKey), SessionToken: string(cfg.S3.SessionToken),
+			CAFile: cfg.S3.CAFile,
 			Retried: func(r s3.Retry) {
 				a.log.Warn("the storage is asked again", zap.String("at", r.Store), zap.String("op", r.Op), zap.String("key", r.Key),
 					zap.Int("attempt", r.Attempt), zap.Duration("in", r.Wait), zap.Error(r.Err))

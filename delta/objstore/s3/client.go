@@ -1,11 +1,14 @@
 package s3
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
@@ -43,6 +46,13 @@ func NewClient(ctx context.Context, o Options) (*Client, error) {
 	}
 	if o.AccessKeyID != "" {
 		load = append(load, config.WithCredentialsProvider(credentials.NewStaticCredentialsProvider(o.AccessKeyID, o.SecretAccessKey, o.SessionToken)))
+	}
+	if o.CAFile != "" {
+		bundle, err := readAuthorities(o.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("open S3 storage: %w", err)
+		}
+		load = append(load, config.WithCustomCABundle(bytes.NewReader(bundle)))
 	}
 	cfg, err := config.LoadDefaultConfig(ctx, load...)
 	if err != nil {
@@ -94,6 +104,18 @@ func NewClient(ctx context.Context, o Options) (*Client, error) {
 		c.endpoint = *used.BaseEndpoint
 	}
 	return c, nil
+}
+
+// readAuthorities reads a PEM file of certificates.
+func readAuthorities(path string) ([]byte, error) {
+	bundle, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("%w: s3.ca_file: %w", ErrOptions, err)
+	}
+	if !x509.NewCertPool().AppendCertsFromPEM(bundle) {
+		return nil, fmt.Errorf("%w: s3.ca_file: %s has no certificate: give the PEM file of the authority that signed the storage's", ErrOptions, path)
+	}
+	return bundle, nil
 }
 
 // tune lets as many connections wait for use as a scan has readers, and writes

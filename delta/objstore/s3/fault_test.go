@@ -195,7 +195,7 @@ func TestCertificates(t *testing.T) {
 	o := server.options()
 	o.Endpoint = secure.URL
 	_, err := open(t, "t", o).Get(t.Context(), "k")
-	if err == nil || !strings.Contains(err.Error(), "is not to be trusted: have AWS_CA_BUNDLE name the PEM file of its authority") || errors.Is(err, objstore.ErrTemporary) {
+	if err == nil || !strings.Contains(err.Error(), "is not to be trusted: have s3.ca_file, or AWS_CA_BUNDLE, name the PEM file of its authority") || errors.Is(err, objstore.ErrTemporary) {
 		t.Errorf("error %v", err)
 	}
 	bundle := filepath.Join(t.TempDir(), "ca.pem")
@@ -203,6 +203,20 @@ func TestCertificates(t *testing.T) {
 	if err := os.WriteFile(bundle, text, 0o644); err != nil {
 		t.Fatal(err)
 	}
+	o.CAFile = bundle
+	if _, err := open(t, "t", o).Get(t.Context(), "k"); !errors.Is(err, objstore.ErrNotExist) {
+		t.Errorf("with s3.ca_file: %v", err)
+	}
+	for file, says := range map[string]string{
+		"fault_test.go": "s3.ca_file: fault_test.go has no certificate: give the PEM file of the authority", "nowhere.pem": "s3.ca_file: open nowhere.pem: no such file",
+	} {
+		other := o
+		other.CAFile = file
+		if _, err := s3.NewClient(t.Context(), other); !errors.Is(err, s3.ErrOptions) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+	o.CAFile = ""
 	t.Setenv("AWS_CA_BUNDLE", bundle)
 	// Over TLS bodies go in chunks with a checksum behind them, which gofakes3 does
 	// not take apart.

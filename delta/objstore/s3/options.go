@@ -37,6 +37,10 @@ type Options struct {
 	SecretAccessKey string `json:"-"`
 	SessionToken    string `json:"-"`
 
+	// CAFile is a PEM file of the authorities that sign the storage's certificate.
+	// Default: AWS_CA_BUNDLE's, else those of the system.
+	CAFile string
+
 	// PartSize is the size in bytes from which an object is sent in parts, and
 	// that of a part. Default 16 MiB, at least 5 MiB.
 	PartSize int64
