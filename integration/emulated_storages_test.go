@@ -4,19 +4,25 @@ package integration
 
 import (
 	"bytes"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/sas"
+
 	"github.com/gscd-io/gscd/delta/objstore"
 	"github.com/gscd-io/gscd/delta/objstore/attempt"
+	"github.com/gscd-io/gscd/delta/objstore/azure"
 	"github.com/gscd-io/gscd/delta/objstore/gcs"
 	"github.com/gscd-io/gscd/delta/objstore/storetest"
 )
@@ -167,6 +173,135 @@ func TestGoogleConformance(t *testing.T) {
 	for _, err := range other.List(ctx, "", "") {
 		if err == nil || !strings.Contains(err.Error(), "has no bucket nowhere: create it") {
 			t.Errorf("list of a bucket that is not there: %v", err)
+		}
+	}
+}
+
+const (
+	azureAccount   = "gscdlake"
+	azureContainer = "lake"
+)
+
+// azureKey is the key of the emulator's account.
+var azureKey = base64.StdEncoding.EncodeToString([]byte("not-much-of-a-secret"))
+
+// startAzure starts an emulator of Azure Blob Storage with a container, and gives
+// the URL of its account.
+func startAzure(t *testing.T) string {
+	t.Helper()
+	port := freePort(t)
+	node, err := exec.LookPath("node")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := startProcessIn(t, []string{"AZURITE_ACCOUNTS=" + azureAccount + ":" + azureKey}, node,
+		filepath.Join(component(t, "azurite"), "node_modules", "azurite", "dist", "src", "blob", "main.js"),
+		"--blobHost", "127.0.0.1", "--blobPort", port, "--inMemoryPersistence", "--silent", "--disableTelemetry", "--skipApiVersionCheck")
+	listening(t, p, port)
+	url := "http://127.0.0.1:" + port + "/" + azureAccount
+	key, err := container.NewSharedKeyCredential(azureAccount, azureKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := container.NewClientWithSharedKeyCredential(url+"/"+azureContainer, key, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Create(ctx, nil); err != nil {
+		t.Fatal(err)
+	}
+	return url
+}
+
+func azureOptions(url string) azure.Options {
+	return azure.Options{Account: azureAccount, Endpoint: url, AccountKey: azureKey, Options: attempt.Options{FirstWait: 20 * time.Millisecond}}
+}
+
+func openAzure(t *testing.T, o azure.Options, prefix string) objstore.Store {
+	t.Helper()
+	s, err := azure.Open(azureContainer, prefix, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestAzureConformance(t *testing.T) {
+	url, n := startAzure(t), 0
+	storetest.Run(t, func(t *testing.T) objstore.Store {
+		n++
+		return openAzure(t, azureOptions(url), fmt.Sprintf("tables/t%d", n))
+	})
+	large(t, openAzure(t, azureOptions(url), "large"))
+	var stores []objstore.Store
+	for range 8 {
+		stores = append(stores, openAzure(t, azureOptions(url), "race"))
+	}
+	raceCommits(t, stores, 20, 900)
+	t.Run("signature", func(t *testing.T) { azureSignature(t, url) })
+	t.Run("bad input", func(t *testing.T) { azureBadInput(t, url) })
+}
+
+// A shared access signature opens the container, for what it names.
+func azureSignature(t *testing.T, url string) {
+	key, err := container.NewSharedKeyCredential(azureAccount, azureKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sign := func(p sas.ContainerPermissions, end time.Time) azure.Options {
+		q, err := sas.BlobSignatureValues{
+			ContainerName: azureContainer, Permissions: p.String(), StartTime: time.Now().Add(-2 * time.Hour), ExpiryTime: end, Version: "2025-07-05",
+		}.SignWithSharedKey(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := azureOptions(url)
+		o.AccountKey, o.SASToken = "", q.Encode()
+		return o
+	}
+	all := sas.ContainerPermissions{Read: true, Add: true, Create: true, Write: true, Delete: true, List: true}
+	storetest.Run(t, func(t *testing.T) objstore.Store {
+		return openAzure(t, sign(all, time.Now().Add(time.Hour)), fmt.Sprintf("signed/%d", time.Now().UnixNano()))
+	})
+	for name, c := range map[string]struct {
+		o    azure.Options
+		says string
+	}{
+		"read only": {sign(sas.ContainerPermissions{Read: true, List: true}, time.Now().Add(time.Hour)), "allow it to write in the container lake"},
+		"expired":   {sign(all, time.Now().Add(-time.Hour)), "check azure.account_key or azure.sas_token (it may have expired)"},
+	} {
+		err := openAzure(t, c.o, "t").Put(ctx, "k", []byte("x"))
+		if err == nil || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "sig=") {
+			t.Errorf("%s: %v, want one that says %s", name, err, c.says)
+		}
+	}
+}
+
+func azureBadInput(t *testing.T, url string) {
+	wrong := azureOptions(url)
+	wrong.AccountKey = base64.StdEncoding.EncodeToString([]byte("another key"))
+	for name, c := range map[string]struct {
+		o         azure.Options
+		container string
+		says      string
+	}{
+		"key":       {wrong, azureContainer, "does not take the login: check azure.account_key"},
+		"container": {azureOptions(url), "nowhere", "has no container nowhere: create it"},
+	} {
+		s, err := azure.Open(c.container, "t", c.o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		errs := []error{s.Put(ctx, "k", nil), s.Delete(ctx, "k")}
+		_, err = s.Get(ctx, "k")
+		errs = append(errs, err)
+		for _, err := range s.List(ctx, "", "") {
+			errs = append(errs, err)
+		}
+		for i, err := range errs {
+			if err == nil || !strings.Contains(err.Error(), c.says) || errors.Is(err, objstore.ErrNotExist) {
+				t.Errorf("%s, call %d: %v, want one that says %s", name, i, err, c.says)
+			}
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"syscall"
 	"time"
@@ -139,6 +140,10 @@ func (s *Service) unanswered(err error) string {
 		return "what came has another checksum than what was stored: check what lies between this machine and the storage"
 	case brokeOff(err):
 		return fmt.Sprintf("the connection to %s broke off: check the storage and the network", s.Name)
+	}
+	var request *url.Error
+	if errors.As(err, &request) {
+		err = request.Err // the URL may have a signature in it
 	}
 	return "the request could not be made: " + Plain(err.Error())
 }
