@@ -9,7 +9,6 @@ import (
 	"maps"
 	"runtime"
 	"slices"
-	"sort"
 	"sync"
 	"time"
 
@@ -116,50 +115,6 @@ func (t *Table) filesAt(ctx context.Context, listing *deltalog.Listing, version 
 		}
 	}
 	return slices.Collect(maps.Values(live)), nil
-}
-
-// VersionAt gives the newest readable version that was committed at or before a
-// time, and when that was (see CommitTime). The error wraps ErrVersionNotFound
-// where every readable version is younger.
-func (t *Table) VersionAt(ctx context.Context, at time.Time) (int64, time.Time, error) {
-	listing, err := deltalog.List(ctx, t.store, 0)
-	if err != nil {
-		return 0, time.Time{}, err
-	}
-	times := make(map[int64]time.Time, len(listing.Commits))
-	for i, when := range commitTimes(listing.Commits) {
-		times[listing.Commits[i].Version] = when
-	}
-	var versions []int64
-	for _, v := range listing.Versions() {
-		if _, ok := times[v]; ok {
-			versions = append(versions, v)
-		}
-	}
-	if len(versions) == 0 {
-		return 0, time.Time{}, fmt.Errorf("open %s: %w", t.store, ErrNotATable)
-	}
-	var fault error
-	n := sort.Search(len(versions), func(i int) bool {
-		v := versions[i]
-		c, err := deltalog.ReadCommit(ctx, t.store, v)
-		if err != nil {
-			fault = err
-			return true
-		}
-		if own := action.ParseInfo(c.Info).InCommitTimestamp; own != nil {
-			times[v] = time.UnixMilli(*own)
-		}
-		return times[v].After(at)
-	})
-	switch {
-	case fault != nil:
-		return 0, time.Time{}, fault
-	case n == 0:
-		return 0, time.Time{}, fmt.Errorf("%w: nothing was committed at or before %s; the oldest readable version is %d, of %s", ErrVersionNotFound,
-			at.UTC().Format(time.RFC3339Nano), versions[0], times[versions[0]].UTC().Format(time.RFC3339Nano))
-	}
-	return versions[n-1], times[versions[n-1]], nil
 }
 
 // CommittedVersion is a readable version and what its commit says of itself.

@@ -11,6 +11,7 @@ import (
 	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/delta/action"
 	"github.com/gscd-io/gscd/delta/deltalog"
+	"github.com/gscd-io/gscd/delta/objstore/mem"
 )
 
 // fileSet prints what EachFileSet promises of files: path, size, deletion vector.
@@ -144,5 +145,85 @@ func TestVersionAtAndHistory(t *testing.T) {
 	want := "0 0s WRITE, 1 1h0m0s WRITE, 2 2h0m0s WRITE, 3 3h0m0s WRITE, 4 4h0m0s WRITE, 5 5h0m0s WRITE"
 	if s := strings.Join(got, ", "); s != want {
 		t.Errorf("history: %s\nwant %s", s, want)
+	}
+}
+
+// commitAt makes a version at a time, with an in-commit timestamp where own is not zero.
+func commitAt(t *testing.T, store *mem.Store, table *delta.Table, s *delta.Snapshot, at, own time.Time) *delta.Snapshot {
+	t.Helper()
+	x := delta.NewTransaction(table, s)
+	x.Add(add(fmt.Sprint(s.Version() + 1)))
+	if !own.IsZero() {
+		x.SetCommitInfo("WRITE", nil, nil, map[string]any{"inCommitTimestamp": own.UnixMilli()})
+	}
+	s = commit(t, x)
+	if err := store.SetModified(deltalog.CommitKey(s.Version()), at); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Over islands a time gives a version that was there then, or an error that names
+// the versions next to it: never the one below the hole, as if it were that one.
+func TestVersionAtOverHoles(t *testing.T) {
+	store, table, s := newTable(t, newClock())
+	start := time.Date(2024, 3, 2, 0, 0, 0, 0, time.UTC)
+	for i := range 9 {
+		s = commitAt(t, store, table, s, start.Add(time.Duration(i+1)*time.Hour), time.Time{})
+		if v := s.Version(); v == 2 || v == 6 {
+			if _, err := table.Checkpoint(ctx, s, delta.CheckpointOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, v := range []int64{0, 1, 3, 4, 5} {
+		if err := store.Delete(ctx, deltalog.CommitKey(v)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for hours, want := range map[float64]string{
+		1: "version can't be read: nothing was committed at or before 2024-03-02T01:00:00Z; the oldest readable version is 2, of 2024-03-02T02:00:00Z",
+		2: "2",
+		2.5: "version can't be read: what was there at 2024-03-02T02:30:00Z is not kept; the readable versions next to it are 2, of 2024-03-02T02:00:00Z, " +
+			"and 6, of 2024-03-02T06:00:00Z",
+		5.5: "version can't be read: what was there at 2024-03-02T05:30:00Z is not kept; the readable versions next to it are 2, of 2024-03-02T02:00:00Z, " +
+			"and 6, of 2024-03-02T06:00:00Z",
+		6: "6", 8.5: "8", 100: "9",
+	} {
+		v, _, err := table.VersionAt(ctx, start.Add(time.Duration(hours*float64(time.Hour))))
+		got := fmt.Sprint(v)
+		if err != nil {
+			got = err.Error()
+		}
+		if got != want || err != nil && !errors.Is(err, delta.ErrVersionNotFound) {
+			t.Errorf("%v hours: %s\nwant %s", hours, got, want)
+		}
+	}
+}
+
+// In-commit timestamps count from where they begin, whatever the times of the files
+// are: here the table was copied when all was done.
+func TestVersionAtWithInCommitTimestamps(t *testing.T) {
+	store, table, s := newTable(t, newClock())
+	start := time.Date(2024, 3, 2, 0, 0, 0, 0, time.UTC)
+	copied := start.Add(1000 * time.Hour)
+	if err := store.SetModified(deltalog.CommitKey(0), copied); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 6 {
+		own := time.Time{}
+		if i >= 2 {
+			own = start.Add(time.Duration(i+1) * time.Hour)
+		}
+		s = commitAt(t, store, table, s, copied.Add(time.Duration(i+1)*time.Second), own)
+	}
+	for hours, want := range map[float64]int64{3: 3, 3.5: 3, 5: 5, 6: 6, 2000: 6} {
+		v, at, err := table.VersionAt(ctx, start.Add(time.Duration(hours*float64(time.Hour))))
+		if err != nil || v != want || !at.Equal(start.Add(time.Duration(want)*time.Hour)) {
+			t.Errorf("%v hours: version %d of %s, %v; want %d", hours, v, at, err, want)
+		}
+	}
+	if _, _, err := table.VersionAt(ctx, start); !errors.Is(err, delta.ErrVersionNotFound) {
+		t.Errorf("before they begin, and before the files were copied: %v", err)
 	}
 }
