@@ -21,6 +21,7 @@ const (
 	FeatureDomainMetadata  = "domainMetadata"
 	featureV2Checkpoint    = "v2Checkpoint"
 	featureVacuumCheck     = "vacuumProtocolCheck"
+	featureTypeWidening    = "typeWidening"
 )
 
 // legacy lists the features that came with writer versions 2..6.
@@ -40,13 +41,13 @@ var legacy = []struct {
 // readerFeatures are those that a reader must know too, and that gscd reads.
 var readerFeatures = map[string]bool{
 	FeatureDeletionVectors: true, FeatureTimestampNTZ: true, featureVacuumCheck: true, FeatureColumnMapping: true,
-	featureV2Checkpoint: true,
+	featureV2Checkpoint: true, featureTypeWidening: true, featureTypeWidening + "-preview": true,
 }
 
 // foreignReaderFeatures are reader features of the protocol that gscd can't read
 // yet; ProtocolFor must know them to put them in both lists.
 var foreignReaderFeatures = []string{
-	"typeWidening", "variantType", "variantShredding", "catalogManaged", "geospatial",
+	"variantType", "variantShredding", "catalogManaged", "geospatial",
 }
 
 // FeaturesOf gives the features that a protocol supports, listed or implied by
@@ -132,7 +133,7 @@ func checkReadable(p *action.Protocol, m *action.Metadata) error {
 			}
 		}
 	}
-	if mode := mappingMode(p, m); mode != "" {
+	if mode := mappingMode(p, m); mode != "" && mode != "name" && mode != "id" {
 		return refuse(FeatureColumnMapping, "delta.columnMapping.mode is "+mode)
 	}
 	if provider := m.Format.Provider; provider != "" && provider != "parquet" {
@@ -163,6 +164,9 @@ func checkWritable(p *action.Protocol, m *action.Metadata, s *schema.Schema, imp
 			return key + " is true"
 		}
 		return ""
+	}
+	if why := fieldOf(s.Fields, schema.Void, schema.Variant); why != "" {
+		return refuse("a column type", why)
 	}
 	for _, f := range FeaturesOf(p) {
 		why := ""
@@ -229,10 +233,23 @@ func typeWith(t schema.Type, prefix string) string {
 }
 
 // usesNTZ reports whether a type holds a timestamp_ntz at any depth.
-func usesNTZ(t schema.Type) bool {
+func usesNTZ(t schema.Type) bool { return holds(t, schema.TimestampNTZ) }
+
+// holds reports whether a type holds one of some primitive types at any depth.
+func holds(t schema.Type, some ...schema.Primitive) bool {
 	if t.Nested == nil {
-		return t.Primitive == schema.TimestampNTZ
+		return slices.Contains(some, t.Primitive)
 	}
-	return slices.ContainsFunc(t.Nested.Fields, func(f schema.Field) bool { return usesNTZ(f.Type) }) ||
-		usesNTZ(t.Nested.Key) || usesNTZ(t.Nested.Element)
+	return slices.ContainsFunc(t.Nested.Fields, func(f schema.Field) bool { return holds(f.Type, some...) }) ||
+		holds(t.Nested.Key, some...) || holds(t.Nested.Element, some...)
+}
+
+// fieldOf names a field that holds one of some primitive types.
+func fieldOf(fields []schema.Field, some ...schema.Primitive) string {
+	for _, f := range fields {
+		if holds(f.Type, some...) {
+			return fmt.Sprintf("column %q is %s", f.Name, f.Type)
+		}
+	}
+	return ""
 }

@@ -82,22 +82,6 @@ var refused = map[string]string{
 	"kernel-java/spark-shredded-variant-preview-delta": "variantShredding-preview",
 	"kernel-rs/unshredded-variant":                     "variantType-preview",
 	"spark/variant-stats-no-checkpoint":                "variantType",
-	"golden/type-widening/delta":                       "typeWidening-preview",
-	"kernel-rs/void-column":                            "a column type",
-
-	"delta-rs/table_with_column_mapping":                                  "columnMapping",
-	"golden/data-reader-timestamp_ntz-name-mode/delta":                    "columnMapping",
-	"golden/data-skipping-basic-stats-all-types-columnmapping-name/delta": "columnMapping",
-	"golden/table-with-columnmapping-mode-name/delta":                     "columnMapping",
-	"golden/table-with-icebegCompatV2Enabled/delta":                       "columnMapping",
-	"kernel-java/column-mapping-id":                                       "columnMapping",
-	"kernel-java/data-reader-primitives-column-mapping-name":              "columnMapping",
-	"kernel-rs/cdf-column-mapping-id-mode":                                "columnMapping",
-	"kernel-rs/cdf-column-mapping-name-mode":                              "columnMapping",
-	"kernel-rs/partition_cm/id":                                           "columnMapping",
-	"kernel-rs/partition_cm/name":                                         "columnMapping",
-	"kernel-rs/stats-writing-all-types/delta":                             "columnMapping",
-	"spark/table-with-dv-small":                                           "columnMapping",
 }
 
 func openGolden(ctx context.Context, dir string) (*delta.Table, *delta.Snapshot, error) {

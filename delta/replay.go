@@ -168,17 +168,27 @@ func (r *replay) snapshot(version int64, confirmed time.Time) (*Snapshot, error)
 		return nil, err
 	}
 	var err error
-	s.schema, err = parseSchema(r.metadata)
+	s.schema, err = parseSchema(r.protocol, r.metadata)
 	return s, err
 }
 
-func parseSchema(m *action.Metadata) (*schema.Schema, error) {
+// parseSchema gives the columns of a table, with column mapping applied where it is
+// in force and known widenings of types.
+func parseSchema(p *action.Protocol, m *action.Metadata) (*schema.Schema, error) {
 	parsed, err := schema.Parse(m.SchemaString)
 	if errors.Is(err, schema.ErrType) {
 		return nil, &UnsupportedFeatureError{Feature: "a column type", Reading: true, Why: err.Error()}
 	}
+	if err == nil {
+		if mode := mappingMode(p, m); mode != "" {
+			parsed, err = parsed.Mapped(mode == "id")
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: metaData.schemaString: %w", ErrCorrupt, err)
+	}
+	if err := checkWidenings(parsed.Fields); err != nil {
+		return nil, err
 	}
 	return parsed, nil
 }

@@ -188,7 +188,7 @@ func (x *Transaction) validate() error {
 	}
 	if x.commit.Metadata != nil {
 		var err error
-		if columns, err = parseSchema(metadata); err != nil {
+		if columns, err = parseSchema(protocol, metadata); err != nil {
 			return fmt.Errorf("%w: %w", ErrInvalidTransaction, err)
 		}
 		if metadata.ID == "" {

@@ -70,8 +70,7 @@ func CanSkipFile(add *action.Add, s *schema.Schema, where *expr.Predicate) bool 
 // CanSkipRowGroup tells the same of a row group, by the statistics in the file.
 func CanSkipRowGroup(file *parquet.File, group int, s *schema.Schema, where *expr.Predicate) bool {
 	return where.CanSkip(func(column int) expr.Bounds {
-		f := s.Fields[column]
-		b := file.RowGroupBounds(group, parquet.Column{Name: f.Name, Type: f.Type})
+		b := file.RowGroupBounds(group, parquet.ColumnOf(&s.Fields[column]))
 		return boundsOf(b.Min, b.Max, b.NullCount, file.RowGroupRows(group))
 	})
 }
@@ -112,11 +111,10 @@ func (s *Scan) groupSkipper(add *action.Add, file *parquet.File) (func(group int
 			if b, ok := partitions[column]; ok {
 				return b
 			}
-			f := s.schema.Fields[column]
 			if !slices.Contains(s.data, column) {
 				return expr.Bounds{}
 			}
-			b := file.RowGroupBounds(group, parquet.Column{Name: f.Name, Type: f.Type})
+			b := file.RowGroupBounds(group, parquet.ColumnOf(&s.schema.Fields[column]))
 			return boundsOf(b.Min, b.Max, b.NullCount, file.RowGroupRows(group))
 		})
 	}, nil

@@ -103,7 +103,7 @@ func (s *Scan) readFile(ctx context.Context, add *action.Add, emit func(*selecti
 	}
 	columns := make([]parquet.Column, len(s.data))
 	for i, c := range s.data {
-		columns[i] = parquet.Column{Name: s.schema.Fields[c].Name, Type: s.schema.Fields[c].Type}
+		columns[i] = parquet.ColumnOf(&s.schema.Fields[c])
 	}
 	seen := int64(0)
 	options := parquet.ScanOptions{BatchRows: rowsAtOnce(add.Size, file.NumRows())}
@@ -194,7 +194,7 @@ func (s *Scan) fillPartitions(add *action.Add, columns [][]schema.Value) error {
 // PartitionValue gives the value that every row of a file has in a partition column.
 // The error wraps ErrFileMismatch.
 func PartitionValue(add *action.Add, column schema.Field) (schema.Value, error) {
-	written, ok := add.PartitionValues[column.Name]
+	written, ok := add.PartitionValues[column.Stored()]
 	if !ok {
 		return schema.Value{}, fmt.Errorf("%w: %s has no value of partition column %s", ErrFileMismatch, add.Path, column.Name)
 	}

@@ -87,6 +87,14 @@ func scan(t *testing.T, store *local.Store, snapshot *delta.Snapshot, o query.Op
 	return s, rows
 }
 
+// unread are tables that are refused, and why.
+var unread = map[string]string{
+	"golden/spark-variant-checkpoint/delta":            "variants are not read yet",
+	"kernel-java/spark-shredded-variant-preview-delta": "variants are not read yet",
+	"kernel-rs/unshredded-variant":                     "variants are not read yet",
+	"spark/variant-stats-no-checkpoint":                "variants are not read yet",
+}
+
 // Every table that other engines wrote gives the rows, sums and NULLs that an
 // independent reader found, at every version.
 func TestGoldenTables(t *testing.T) {
@@ -102,37 +110,28 @@ func TestGoldenTables(t *testing.T) {
 				t.Fatal(err)
 			}
 			table, err := delta.Open(context.Background(), store)
-			if errors.Is(err, delta.ErrUnsupportedFeature) {
-				t.Skip(err)
-			}
 			if err != nil {
 				t.Fatal(err)
 			}
 			snapshot, err := table.Snapshot(context.Background())
-			if errors.Is(err, delta.ErrUnsupportedFeature) {
-				t.Skip(err)
+			if why, ok := unread[g.Table]; ok {
+				if !errors.Is(err, delta.ErrUnsupportedFeature) {
+					t.Errorf("%s: %v", why, err)
+				}
+				return
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
-			options := query.Options{}
-			for _, f := range snapshot.Schema().Fields {
-				if f.Type.IsLeaf() {
-					options.Columns = append(options.Columns, f.Name)
-				}
-			}
-			if len(options.Columns) == 0 {
-				t.Skip("no flat column")
-			}
-			s, rows := scan(t, store, snapshot, options)
+			s, rows := scan(t, store, snapshot, query.Options{})
 			read++
 			files += len(s.Files())
 			if int64(len(rows)) != *g.Rows {
 				t.Fatalf("%d rows, want %d", len(rows), *g.Rows)
 			}
 			checkTotals(t, g, s.Columns(), rows)
-			if g.Parquet != nil && len(options.Columns) == len(snapshot.Schema().Fields) {
-				checkRows(t, filepath.Join(dir, filepath.Dir(g.Table), "expected"), s.Columns(), rows)
+			if g.Parquet != nil {
+				checkRows(t, filepath.Join(dir, filepath.Dir(g.Table), "expected"), asWritten(t, snapshot, s.Columns()), notCompared[g.Table], rows)
 			}
 			for _, v := range g.Versions {
 				if v[2] == nil || *v[2] > 10_000 {
@@ -142,29 +141,42 @@ func TestGoldenTables(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if _, rows := scan(t, store, old, query.Options{Columns: flat(old.Schema())}); int64(len(rows)) != *v[2] {
+				if _, rows := scan(t, store, old, query.Options{}); int64(len(rows)) != *v[2] {
 					t.Errorf("version %d: %d rows, want %d", *v[0], len(rows), *v[2])
 				}
 			}
 			for _, skip := range g.Skip {
-				checkSkip(t, store, snapshot, skip.Predicate, skip.Files, skip.Rows, options.Columns)
+				checkSkip(t, store, snapshot, skip.Predicate, skip.Files, skip.Rows)
 			}
 		})
 	}
 	t.Logf("%d tables of %d read, %d files", read, len(tables), files)
-	if read < 60 {
+	if read < len(tables)-len(unread) {
 		t.Errorf("only %d tables were read", read)
 	}
 }
 
-func flat(s *schema.Schema) []string {
-	names := []string{}
-	for _, f := range s.Fields {
-		if f.Type.IsLeaf() {
-			names = append(names, f.Name)
-		}
+// notCompared are columns that the expected rows have otherwise, and why.
+var notCompared = map[string]string{
+	// Its partition value, 2021-09-08 11:11:11, is a time without a zone. The rows
+	// were read in the zone of its writer, which the log does not say; kernel-rs
+	// leaves the column out too.
+	"golden/data-reader-partition-values/delta": "as_timestamp",
+}
+
+// asWritten gives the columns of the expected rows: those of the table by their own
+// names at every depth, whatever the names in its files are.
+func asWritten(t *testing.T, s *delta.Snapshot, columns []schema.Field) []schema.Field {
+	t.Helper()
+	plain, err := schema.Parse(s.Metadata().SchemaString)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return names
+	out := make([]schema.Field, len(columns))
+	for i, c := range columns {
+		out[i] = plain.Fields[plain.Index(c.Name)]
+	}
+	return out
 }
 
 // checkTotals compares sums of integer and decimal columns and counts of NULLs.
@@ -196,8 +208,14 @@ func checkTotals(t *testing.T, g goldenTable, columns []schema.Field, rows [][]s
 }
 
 // checkRows compares the rows with those in Parquet files, in any order.
-func checkRows(t *testing.T, dir string, columns []schema.Field, rows [][]schema.Value) {
+func checkRows(t *testing.T, dir string, columns []schema.Field, except string, rows [][]schema.Value) {
 	t.Helper()
+	if i := slices.IndexFunc(columns, func(c schema.Field) bool { return c.Name == except }); i >= 0 {
+		columns = slices.Delete(columns, i, i+1)
+		for r := range rows {
+			rows[r] = slices.Delete(rows[r], i, i+1)
+		}
+	}
 	paths, err := filepath.Glob(filepath.Join(dir, "*.parquet"))
 	if err != nil || len(paths) == 0 {
 		t.Fatalf("no expected rows in %s: %v", dir, err)
@@ -214,7 +232,7 @@ func checkRows(t *testing.T, dir string, columns []schema.Field, rows [][]schema
 		}
 		asked := make([]parquet.Column, len(columns))
 		for i, c := range columns {
-			asked[i] = parquet.Column{Name: c.Name, Type: c.Type}
+			asked[i] = parquet.ColumnOf(&c)
 		}
 		for batch, err := range f.Scan(context.Background(), asked, parquet.ScanOptions{}) {
 			if err != nil {
@@ -266,13 +284,13 @@ var asText = map[string]string{
 // is above every number and in no statistics.
 var keptMore = map[string]int{"as_double >= 1": 1}
 
-func checkSkip(t *testing.T, store *local.Store, snapshot *delta.Snapshot, text string, files *int, rows *int64, columns []string) {
+func checkSkip(t *testing.T, store *local.Store, snapshot *delta.Snapshot, text string, files *int, rows *int64) {
 	t.Helper()
 	where, err := expr.Parse(cmp.Or(asText[text], text), snapshot.Schema())
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, got := scan(t, store, snapshot, query.Options{Where: where, Columns: columns})
+	s, got := scan(t, store, snapshot, query.Options{Where: where})
 	if files != nil && len(s.Files()) != max(*files, keptMore[text]) {
 		t.Errorf("%s leaves %d files, want %d", text, len(s.Files()), *files)
 	}

@@ -112,7 +112,8 @@ func (s *Scan) planColumns() error {
 		s.output = append(s.output, i)
 	}
 	for _, i := range s.output {
-		if p := s.schema.Fields[i].Type.Primitive; p == schema.StringType || p == schema.BinaryType {
+		switch schema.KindOf(s.schema.Fields[i].Type) {
+		case schema.String, schema.Binary, schema.Compound:
 			s.texts = append(s.texts, i)
 		}
 	}
@@ -131,13 +132,9 @@ func (s *Scan) planColumns() error {
 	}
 	slices.Sort(needed)
 	for _, i := range slices.Compact(needed) {
-		f := s.schema.Fields[i]
-		switch {
-		case slices.Contains(s.snapshot.Metadata().PartitionColumns, f.Name):
+		if slices.Contains(s.snapshot.Metadata().PartitionColumns, s.schema.Fields[i].Name) {
 			s.partitions = append(s.partitions, i)
-		case !f.Type.IsLeaf():
-			return fmt.Errorf("%w: %s is %s, and only flat columns are read by row; leave it out with --columns", ErrColumn, f.Name, f.Type)
-		default:
+		} else {
 			s.data = append(s.data, i)
 		}
 	}

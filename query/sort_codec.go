@@ -38,7 +38,7 @@ func appendRow(dst []byte, row sortRow) []byte {
 const textBit = 0x80
 
 func hasText(k schema.Kind) bool {
-	return k == schema.String || k == schema.Binary || k == schema.Dec
+	return k == schema.String || k == schema.Binary || k == schema.Dec || k == schema.Compound
 }
 
 // readRow fills a row; io.EOF only where there is no further one.

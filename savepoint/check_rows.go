@@ -34,8 +34,8 @@ type part struct {
 func (c *checker) keepParts(s *delta.Snapshot) {
 	var columns []parquet.Column
 	for _, f := range s.Schema().Fields {
-		if f.Type.IsLeaf() && !slices.Contains(s.Metadata().PartitionColumns, f.Name) {
-			columns = append(columns, parquet.Column{Name: f.Name, Type: f.Type})
+		if !slices.Contains(s.Metadata().PartitionColumns, f.Name) {
+			columns = append(columns, parquet.ColumnOf(&f))
 		}
 	}
 	var parts []*part

@@ -14,6 +14,8 @@ type cells struct {
 	ready bool           // it is decoded
 }
 
+func (c *cells) name() string { return c.chunk.leaf.name }
+
 // nextPage goes to the next page, whose body is not decoded yet.
 func (c *cells) nextPage() error {
 	more, err := c.chunk.next()

@@ -14,7 +14,7 @@ var (
 	// ErrColumnType is wrapped where a column of a file can't be read as the type asked for.
 	ErrColumnType = errors.New("column of another type")
 	// ErrNestedColumn is wrapped where a column asked for as a leaf is a struct,
-	// list or map in the file, or the type asked for is one.
+	// list or map in the file, or one is asked for where only leaves are read.
 	ErrNestedColumn = errors.New("nested column")
 )
 
@@ -35,6 +35,11 @@ func converterOf(n *node, t schema.Type) (converter, error) {
 	if !n.leaf || n.repetition == format.Repeated {
 		return converter{}, fmt.Errorf("%w: %q", ErrNestedColumn, n.name)
 	}
+	return leafConverter(n, t)
+}
+
+// leafConverter is converterOf for a leaf at any depth.
+func leafConverter(n *node, t schema.Type) (converter, error) {
 	c := converter{kind: schema.KindOf(t)}
 	ok := false
 	integer := n.physical == format.Int32 || n.physical == format.Int64

@@ -18,12 +18,18 @@ import (
 // ErrValue is wrapped by errors about a cell that its column can't hold.
 var ErrValue = errors.New("value does not fit its column")
 
-// Column is a leaf column of a file, written or asked for. Name is the
-// physical name under column mapping; FieldID is 0 where there is none.
+// Column is a column of a file, written or asked for; only leaves are written.
+// Name is the physical name under column mapping. FieldID is 0 where there is
+// none; one that is asked for is found by it alone.
 type Column struct {
 	Name    string
 	Type    schema.Type
 	FieldID int32
+}
+
+// ColumnOf gives the column of a data file that holds a column of a table.
+func ColumnOf(f *schema.Field) Column {
+	return Column{Name: f.Stored(), Type: f.Type, FieldID: f.FieldID}
 }
 
 // What a writer knows of its file: the statistics of the package that turns

@@ -6,6 +6,7 @@ import (
 	"io"
 	"sync"
 
+	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/parquet-go/parquet-go/format"
 )
 
@@ -65,9 +66,13 @@ func (f *File) NumRows() int64 { return f.meta.NumRows }
 func (f *File) Columns() []FileColumn {
 	columns := make([]FileColumn, len(f.root.children))
 	for i, n := range f.root.children {
-		columns[i] = FileColumn{Name: n.name, FieldID: n.element.FieldID, Nested: !n.leaf || n.repetition == format.Repeated, Physical: n.String()}
+		columns[i] = n.describe()
 	}
 	return columns
+}
+
+func (n *node) describe() FileColumn {
+	return FileColumn{Name: n.name, FieldID: n.element.FieldID, Nested: !n.leaf || n.repetition == format.Repeated, Physical: n.String()}
 }
 
 // KeyValue gives the footer's key-value pairs; of keys that repeat, the last.
@@ -85,41 +90,56 @@ func (f *File) NumRowGroups() int { return len(f.meta.RowGroups) }
 // RowGroupRows gives the rows of one row group.
 func (f *File) RowGroupRows(i int) int64 { return f.meta.RowGroups[i].NumRows }
 
-// lookup finds a column asked for; nil where the file has none, which reads as
-// NULL.
-func (f *File) lookup(c Column, byFieldID bool) *node {
-	if byFieldID {
-		for _, n := range f.root.children {
-			if c.FieldID != 0 && n.element.FieldID == c.FieldID {
-				return n
-			}
-		}
-		return nil
+// Find finds the column of the file that a column asked for is read from.
+func (f *File) Find(c Column) (FileColumn, bool) {
+	n := f.root.find(c.Name, c.FieldID)
+	if n == nil {
+		return FileColumn{}, false
 	}
-	return f.root.child(c.Name)
+	return n.describe(), true
 }
 
 // bind finds the columns asked for and how to read them.
-func (f *File) bind(columns []Column, byFieldID bool) ([]boundColumn, error) {
+func (f *File) bind(columns []Column) ([]boundColumn, error) {
 	bound := make([]boundColumn, len(columns))
 	for i, c := range columns {
-		n := f.lookup(c, byFieldID)
-		if n == nil {
+		n := f.root.find(c.Name, c.FieldID)
+		if n == nil && c.FieldID != 0 && !f.root.hasIDs() {
+			return nil, fmt.Errorf("%w: its columns have no field ids, and %q is asked for by id %d", ErrUnsupported, c.Name, c.FieldID)
+		}
+		if n == nil || c.Type.Primitive == schema.Void || n.firstLeaf() == nil {
 			continue
 		}
-		conv, err := converterOf(n, c.Type)
+		var err error
+		if bound[i].node = n; c.Type.Nested != nil {
+			bound[i].nested, err = planNested(n, c.Type)
+		} else {
+			bound[i].converter, err = converterOf(n, c.Type)
+		}
 		if err != nil {
 			return nil, err
 		}
-		bound[i] = boundColumn{node: n, converter: conv}
 	}
 	return bound, nil
 }
 
-// boundColumn is a column asked for; node is nil where the file has none.
+// boundColumn is a column asked for; node is nil where the file has none. A
+// nested one has a plan instead of a converter.
 type boundColumn struct {
-	node *node
+	node   *node
+	nested *nestedPlan
 	converter
+}
+
+// leaves gives the leaves that the column is read from.
+func (b *boundColumn) leaves() []*node {
+	switch {
+	case b.node == nil:
+		return nil
+	case b.nested != nil:
+		return b.nested.leaves
+	}
+	return []*node{b.node}
 }
 
 // span reads bytes of the file that the footer vouched for.
@@ -138,22 +158,24 @@ func (f *File) span(offset, length int64) ([]byte, error) {
 // skipped: on an object store a request costs more than so many bytes.
 const spanGap = 256 << 10
 
-// chunks reads the column chunks of one row group that some columns need.
-// Neighbouring chunks come with one read.
-func (f *File) chunks(group int, columns []boundColumn) ([]*chunkReader, error) {
-	readers := make([]*chunkReader, len(columns))
+// chunks reads the column chunks of one row group that some columns need, by
+// leaf. Neighbouring chunks come with one read.
+func (f *File) chunks(group int, columns []boundColumn) (map[int][]byte, error) {
 	type part struct{ start, end int64 }
+	g := &f.meta.RowGroups[group]
+	needed := make([]bool, len(g.Columns))
+	for i := range columns {
+		for _, leaf := range columns[i].leaves() {
+			needed[leaf.index] = true
+		}
+	}
 	parts := map[int]part{} // by leaf
 	var order []int
-	g := &f.meta.RowGroups[group]
 	for leaf := range g.Columns {
-		for _, c := range columns {
-			if c.node != nil && c.node.index == leaf {
-				start, length := chunkRange(&g.Columns[leaf].MetaData)
-				parts[leaf] = part{start, start + length}
-				order = append(order, leaf)
-				break
-			}
+		if needed[leaf] {
+			start, length := chunkRange(&g.Columns[leaf].MetaData)
+			parts[leaf] = part{start, start + length}
+			order = append(order, leaf)
 		}
 	}
 	data := map[int][]byte{}
@@ -177,10 +199,10 @@ func (f *File) chunks(group int, columns []boundColumn) ([]*chunkReader, error) 
 			data[order[i]] = buf[p.start-from : p.end-from]
 		}
 	}
-	for i, c := range columns {
-		if c.node != nil {
-			readers[i] = newChunkReader(c.node, &g.Columns[c.node.index].MetaData, data[c.node.index])
-		}
-	}
-	return readers, nil
+	return data, nil
+}
+
+// chunk opens a column chunk of the bytes that chunks gave.
+func (f *File) chunk(group int, leaf *node, data map[int][]byte) *chunkReader {
+	return newChunkReader(leaf, &f.meta.RowGroups[group].Columns[leaf.index].MetaData, data[leaf.index])
 }

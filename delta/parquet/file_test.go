@@ -385,7 +385,7 @@ func TestTypesThatDoNotFit(t *testing.T) {
 		{column("dec9", schema.Decimal(9, 1)), parquet.ErrColumnType},
 		{column("unsign", schema.Of(schema.Integer)), parquet.ErrColumnType},
 		{column("nested", schema.Of(schema.Long)), parquet.ErrNestedColumn},
-		{column("int64", schema.Type{Primitive: schema.Struct, Nested: &schema.Nested{Fields: nested.Fields}}), parquet.ErrNestedColumn},
+		{column("int64", schema.Type{Primitive: schema.Struct, Nested: &schema.Nested{Fields: nested.Fields}}), parquet.ErrColumnType},
 	} {
 		_, err := tryScan(t, f, []parquet.Column{c.column}, parquet.ScanOptions{})
 		if !errors.Is(err, c.want) || err != nil && !strings.Contains(err.Error(), c.column.Name) {

@@ -30,15 +30,16 @@ func (f *File) Int64s(column string, fn func(firstRow int64, values []int64, nul
 	r := intReader{node: n}
 	first := int64(0)
 	for g := range f.meta.RowGroups {
-		chunks, err := f.chunks(g, []boundColumn{{node: n}})
+		data, err := f.chunks(g, []boundColumn{{node: n}})
 		if err != nil {
 			return err
 		}
+		chunk := f.chunk(g, n, data)
 		r.dict = nil
 		for row := first; ; {
-			more, err := chunks[0].next()
+			more, err := chunk.next()
 			if err == nil && more {
-				err = r.page(chunks[0])
+				err = r.page(chunk)
 			}
 			if err != nil {
 				return fmt.Errorf("row group %d: column %q: %w", g, column, err)

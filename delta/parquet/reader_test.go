@@ -92,9 +92,15 @@ func TestColumnsByFieldID(t *testing.T) {
 	f := openBytes(t, data)
 	got := scanAll(t, f, []parquet.Column{
 		{Name: "renamed", Type: schema.Of(schema.StringType), FieldID: 9}, {Name: "col-a", Type: schema.Of(schema.Long)}, {Name: "new", Type: schema.Of(schema.Long), FieldID: 11},
-	}, parquet.ScanOptions{ByFieldID: true})
-	if want := []schema.Value{schema.StringValue("x"), {}, {}}; !slices.Equal(got[0], want) {
+	}, parquet.ScanOptions{})
+	if want := []schema.Value{schema.StringValue("x"), schema.IntValue(1), {}}; !slices.Equal(got[0], want) {
 		t.Errorf("by id: %v, want %v", got[0], want)
+	}
+	plain, _ := encodeRows(t, []parquet.Column{{Name: "a", Type: schema.Of(schema.Long)}}, [][]schema.Value{{schema.IntValue(1)}}, parquet.EncoderOptions{})
+	for _, err := range openBytes(t, plain).Scan(context.Background(), []parquet.Column{{Name: "a", Type: schema.Of(schema.Long), FieldID: 1}}, parquet.ScanOptions{}) {
+		if !errors.Is(err, parquet.ErrUnsupported) {
+			t.Errorf("a file without ids: %v", err)
+		}
 	}
 	if c := f.Columns(); len(c) != 2 || c[1] != (parquet.FileColumn{Name: "col-b", FieldID: 9, Physical: "BYTE_ARRAY STRING"}) {
 		t.Errorf("columns %+v", c)

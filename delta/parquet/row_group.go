@@ -14,8 +14,8 @@ import (
 // by others, is left out. A column that the file does not have is NULL in every row.
 func (f *File) RowGroupBounds(i int, c Column) stats.Bounds {
 	g := &f.meta.RowGroups[i]
-	n := f.lookup(c, false)
-	if n == nil {
+	n := f.root.find(c.Name, c.FieldID)
+	if n == nil || c.Type.Primitive == schema.Void {
 		return stats.Bounds{NullCount: g.NumRows}
 	}
 	b := stats.Unknown

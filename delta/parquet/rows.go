@@ -21,9 +21,14 @@ func (f *File) Rows(ctx context.Context, columns []Column, rows []int64) ([][]sc
 	if len(rows) > 0 && (rows[0] < 0 || rows[len(rows)-1] >= f.meta.NumRows) {
 		return nil, fmt.Errorf("parquet: rows %d to %d of a file of %d", rows[0], rows[len(rows)-1], f.meta.NumRows)
 	}
-	bound, err := f.bind(columns, false)
+	bound, err := f.bind(columns)
 	if err != nil {
 		return nil, err
+	}
+	for _, b := range bound {
+		if b.nested != nil {
+			return nil, fmt.Errorf("%w: %q can't be read row by row", ErrNestedColumn, b.node.name)
+		}
 	}
 	cellsOf := make([]schema.Value, len(rows)*len(columns))
 	result := make([][]schema.Value, len(rows))
@@ -64,11 +69,11 @@ func (f *File) pick(group int, b boundColumn, start int64, rows []int64, result 
 		return err
 	}
 	if pages == nil {
-		readers, err := f.chunks(group, []boundColumn{b})
+		data, err := f.chunks(group, []boundColumn{b})
 		if err != nil {
 			return err
 		}
-		return pickFrom(b, readers[0], start, rows, result, column)
+		return pickFrom(b, f.chunk(group, b.node, data), start, rows, result, column)
 	}
 	dictionary, err := f.dictionary(chunk, b.node, pages[0].Offset)
 	if err != nil {

@@ -16,9 +16,6 @@ type ScanOptions struct {
 	SkipRowGroup func(i int) bool
 	// From and To bound the rows, To excluded; To 0 means to the end.
 	From, To int64
-	// ByFieldID finds columns by their field id instead of their name (column
-	// mapping by id). A column that has no id, or whose id is not in the file, reads as NULL.
-	ByFieldID bool
 }
 
 // Batch holds the cells of some rows. It is valid until the next iteration.
@@ -32,10 +29,11 @@ type Batch struct {
 	Columns [][]schema.Value
 }
 
-// Scan reads columns of the file in order of rows. Columns are found by name,
-// exact or, where one only differs in case, that one; a column that the file
-// does not have is NULL in every row. Types of the file that widen to the type
-// asked for are read as that type.
+// Scan reads columns of the file in order of rows. A column is found by its
+// FieldID where it has one, else by name, exact or, where one only differs in
+// case, that one; a column that the file does not have is NULL in every row. Types
+// of the file that widen to the type asked for are read as that type. Cells of
+// structs, arrays and maps are of Kind Compound.
 //
 // Errors wrap ErrCorrupt, ErrUnsupported, ErrColumnType or ErrNestedColumn, or
 // are the context's or the reader's; one ends the sequence. It may be ranged
@@ -48,7 +46,7 @@ func (f *File) Scan(ctx context.Context, columns []Column, opts ScanOptions) ite
 		opts.To = f.meta.NumRows
 	}
 	return func(yield func(*Batch, error) bool) {
-		bound, err := f.bind(columns, opts.ByFieldID)
+		bound, err := f.bind(columns)
 		if err != nil {
 			yield(nil, err)
 			return
@@ -101,29 +99,50 @@ func (s *scan) group(ctx context.Context, group int, start int64, yield func(*Ba
 		}
 		from += int64(n)
 	}
+	if to == start+s.f.meta.RowGroups[group].NumRows {
+		for _, r := range readers {
+			if nested, ok := r.(*nestedCells); ok {
+				if err := nested.end(); err != nil {
+					yield(nil, fmt.Errorf("row group %d: %w", group, err))
+					return false
+				}
+			}
+		}
+	}
 	return true
 }
 
+// columnReader reads the cells of a column of one row group in order.
+type columnReader interface {
+	skip(rows int64) error
+	read(dst []schema.Value) error
+	name() string
+}
+
 // open makes the cell readers of a row group and passes over rows.
-func (s *scan) open(group int, skip int64) (readers []*cells, err error) {
-	chunks, err := s.f.chunks(group, s.columns)
+func (s *scan) open(group int, skip int64) (readers []columnReader, err error) {
+	data, err := s.f.chunks(group, s.columns)
 	if err != nil {
 		return nil, err
 	}
-	readers = make([]*cells, len(chunks))
-	for i, c := range chunks {
-		if c == nil {
+	readers = make([]columnReader, len(s.columns))
+	for i, c := range s.columns {
+		switch {
+		case c.node == nil:
 			continue
+		case c.nested != nil:
+			readers[i] = newNestedCells(c.nested, &s.f.meta.RowGroups[group], data)
+		default:
+			readers[i] = &cells{boundColumn: c, chunk: s.f.chunk(group, c.node, data)}
 		}
-		readers[i] = &cells{boundColumn: s.columns[i], chunk: c}
 		if err := readers[i].skip(skip); err != nil {
-			return nil, fmt.Errorf("row group %d: column %q: %w", group, c.leaf.name, err)
+			return nil, fmt.Errorf("row group %d: column %q: %w", group, readers[i].name(), err)
 		}
 	}
 	return readers, nil
 }
 
-func (s *scan) fill(readers []*cells, n int) error {
+func (s *scan) fill(readers []columnReader, n int) error {
 	for i, r := range readers {
 		if cap(s.cells[i]) < n {
 			s.cells[i] = make([]schema.Value, n)
@@ -133,7 +152,7 @@ func (s *scan) fill(readers []*cells, n int) error {
 			continue // zero cells are NULL, and nothing else was ever written to them
 		}
 		if err := r.read(s.batch.Columns[i]); err != nil {
-			return fmt.Errorf("column %q: %w", r.chunk.leaf.name, err)
+			return fmt.Errorf("column %q: %w", r.name(), err)
 		}
 	}
 	return nil

@@ -3,6 +3,7 @@ package parquet
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/parquet-go/parquet-go/deprecated"
@@ -92,6 +93,24 @@ func (b *treeBuilder) next(depth int, rep, def uint8) (*node, error) {
 		n.children = append(n.children, child)
 	}
 	return n, nil
+}
+
+// find finds a child by its field id, or by name where id is 0.
+func (n *node) find(name string, id int32) *node {
+	if id == 0 {
+		return n.child(name)
+	}
+	for _, c := range n.children {
+		if c.element.FieldID == id {
+			return c
+		}
+	}
+	return nil
+}
+
+// hasIDs tells whether any column of a file has a field id.
+func (n *node) hasIDs() bool {
+	return slices.ContainsFunc(n.children, func(c *node) bool { return c.element.FieldID != 0 || c.hasIDs() })
 }
 
 // child finds a child by exact name, else by the only one that differs in case.
@@ -201,6 +220,16 @@ func (n *node) isUnsigned() bool {
 	}
 	c := n.element.ConvertedType
 	return c.Valid && c.V >= deprecated.Uint8 && c.V <= deprecated.Uint64
+}
+
+// isCollection tells whether a group is annotated as a list or map.
+func (n *node) isCollection() bool {
+	switch n.element.LogicalType.Value.(type) {
+	case *format.ListType, *format.MapType:
+		return true
+	}
+	c := n.element.ConvertedType
+	return c.Valid && (c.V == deprecated.List || c.V == deprecated.Map)
 }
 
 // isText tells whether a byte array is annotated as UTF-8.

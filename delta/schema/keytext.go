@@ -13,12 +13,6 @@ func DecodeKeyCell(encoded string, t Type) any {
 		return nil
 	}
 	body := encoded[1:]
-	word := func(s string) int64 {
-		if len(s) < 8 {
-			return 0
-		}
-		return int64(binary.BigEndian.Uint64([]byte(s[:8])))
-	}
 	switch Kind(encoded[0]) {
 	case Bool:
 		return word(body) != 0

@@ -17,6 +17,20 @@ type Field struct {
 	Nullable bool
 	// Metadata is the field's metadata as in the schema string; keys gscd does not know are kept.
 	Metadata map[string]json.RawMessage
+	// FileName is the name of the column in files, statistics and partition
+	// values, and FieldID the id by which data files have it, where column mapping
+	// makes them other than Name. Parse leaves them empty: whether the metadata is
+	// in force is for the table's protocol to say (Mapped).
+	FileName string
+	FieldID  int32
+}
+
+// Stored gives the name of the column in files, statistics and partition values.
+func (f *Field) Stored() string {
+	if f.FileName != "" {
+		return f.FileName
+	}
+	return f.Name
 }
 
 // Schema is the columns of a table in order.
@@ -117,7 +131,7 @@ func parseType(raw json.RawMessage, depth int) (Type, error) {
 			if err != nil {
 				return Type{}, fmt.Errorf("column %q: %w", f.Name, err)
 			}
-			nested.Fields = append(nested.Fields, Field{f.Name, t, f.Nullable, f.Metadata})
+			nested.Fields = append(nested.Fields, Field{Name: f.Name, Type: t, Nullable: f.Nullable, Metadata: f.Metadata})
 		}
 		return Type{Primitive: Struct, Nested: nested}, nil
 	case "array":

@@ -15,6 +15,8 @@ var ErrType = errors.New("not a Delta type")
 type Primitive uint8
 
 // The types. Unknown is the zero Type: a column whose type no record has told yet.
+// Void is the type of a column that is NULL in every row and in no file. Variant
+// holds values of any type; a leaf here, as its parts have no columns.
 const (
 	Unknown Primitive = iota
 	Boolean
@@ -30,6 +32,8 @@ const (
 	Date
 	Timestamp
 	TimestampNTZ
+	Void
+	Variant
 	Struct
 	Array
 	Map
@@ -39,7 +43,7 @@ var primitiveNames = [...]string{
 	Unknown: "unknown", Boolean: "boolean", Byte: "byte", Short: "short", Integer: "integer",
 	Long: "long", FloatType: "float", DoubleType: "double", DecimalType: "decimal",
 	StringType: "string", BinaryType: "binary", Date: "date", Timestamp: "timestamp",
-	TimestampNTZ: "timestamp_ntz", Struct: "struct", Array: "array", Map: "map",
+	TimestampNTZ: "timestamp_ntz", Void: "void", Variant: "variant", Struct: "struct", Array: "array", Map: "map",
 }
 
 // Type is a column's type. Types of leaf columns are comparable with ==.
@@ -91,7 +95,7 @@ func (t Type) String() string {
 }
 
 // ParsePrimitive reads a leaf type as the Delta protocol spells it. The names
-// int, bigint, smallint, tinyint and timestamp_ltz of SQL are read too.
+// int, bigint, smallint, tinyint, timestamp_ltz and null of other writers are read too.
 // The error wraps ErrType.
 func ParsePrimitive(s string) (Type, error) {
 	switch s {
@@ -105,10 +109,12 @@ func ParsePrimitive(s string) (Type, error) {
 		return Of(Byte), nil
 	case "timestamp_ltz":
 		return Of(Timestamp), nil
+	case "null":
+		return Of(Void), nil
 	case "decimal":
 		return Decimal(10, 0), nil
 	}
-	for p := Boolean; p <= TimestampNTZ; p++ {
+	for p := Boolean; p <= Variant; p++ {
 		if p != DecimalType && primitiveNames[p] == s {
 			return Of(p), nil
 		}

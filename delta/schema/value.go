@@ -33,6 +33,10 @@ const (
 	Number
 	// Unavailable: the source did not send the value and the row keeps what it has.
 	Unavailable
+	// Compound: S holds the parts of a struct (a cell for each field, in order), an
+	// array (its elements) or a map (key, value, key, value, ...), each as
+	// AppendEncoded has it. See CompoundValue and Parts.
+	Compound
 )
 
 // Value is one cell. The zero Value is NULL. S may point into an arena: who
@@ -127,8 +131,8 @@ func (v Value) DecimalText(scale uint8) string {
 	return sign + text[:cut] + "." + text[cut:]
 }
 
-// KindOf gives the Kind of the non-NULL values of a leaf type. Unknown and
-// nested types give Null.
+// KindOf gives the Kind of the non-NULL values of a type. Unknown gives Null, as
+// Void does, which has none; a Variant is the text of its JSON.
 func KindOf(t Type) Kind {
 	switch t.Primitive {
 	case Boolean:
@@ -145,6 +149,10 @@ func KindOf(t Type) Kind {
 		return String
 	case BinaryType:
 		return Binary
+	case Struct, Array, Map:
+		return Compound
+	case Variant:
+		return String
 	}
 	return Null
 }
@@ -171,7 +179,7 @@ func Compare(a, b Value) int {
 			return order(al < bl)
 		}
 		return 0
-	case String, Binary:
+	case String, Binary, Compound: // compound cells have no order of meaning, only one
 		return strings.Compare(a.S, b.S)
 	}
 	if a.I == b.I {
@@ -213,7 +221,7 @@ func (v Value) AppendEncoded(dst []byte) []byte {
 	dst = append(dst, byte(v.Kind))
 	switch v.Kind {
 	case Null, Unavailable:
-	case String, Binary, Number:
+	case String, Binary, Number, Compound:
 		dst = binary.AppendUvarint(dst, uint64(len(v.S)))
 		dst = append(dst, v.S...)
 	case Dec:
@@ -235,7 +243,7 @@ func EncodedLen(s string) (n int, null bool) {
 	switch Kind(s[0]) {
 	case Null, Unavailable:
 		return 1, true
-	case String, Binary, Number:
+	case String, Binary, Number, Compound:
 		size, w := binary.Uvarint([]byte(s[1:min(len(s), 11)]))
 		if w <= 0 || size > uint64(len(s)-1-w) {
 			return 0, false

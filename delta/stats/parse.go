@@ -1,7 +1,6 @@
 package stats
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -76,7 +75,7 @@ func Parse(text string, s *schema.Schema) (*FileStatistics, error) {
 	f.columns = make(map[string]Bounds, len(s.Fields))
 	for _, field := range s.Fields {
 		if field.Type.IsLeaf() {
-			name := physicalName(field)
+			name := field.Stored()
 			f.columns[field.Name] = f.bounds(field.Type, low.Get(name), high.Get(name), nulls.Get(name))
 		}
 	}
@@ -102,16 +101,6 @@ func count(v *fastjson.Value) (int64, bool) {
 	}
 	n, err := v.Int64()
 	return n, err == nil && n >= 0
-}
-
-// physicalName gives the name that stands in files: under column mapping the
-// field's metadata has it.
-func physicalName(f schema.Field) string {
-	var name string
-	if raw, ok := f.Metadata["delta.columnMapping.physicalName"]; ok && json.Unmarshal(raw, &name) == nil {
-		return name
-	}
-	return f.Name
 }
 
 // scalar gives the text of a JSON string or number.

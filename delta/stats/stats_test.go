@@ -278,7 +278,7 @@ func TestWideBounds(t *testing.T) {
 }
 
 func TestPhysicalNames(t *testing.T) {
-	s, err := schema.New(schema.Field{Name: "id", Type: schema.Of(schema.Long), Metadata: map[string]json.RawMessage{"delta.columnMapping.physicalName": json.RawMessage(`"col-1f"`)}})
+	s, err := schema.New(schema.Field{Name: "id", Type: schema.Of(schema.Long), FileName: "col-1f"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,8 +13,9 @@ import (
 
 // AppendJSON appends a cell as JSON: long and decimal as numbers with every
 // digit, floats as the shortest number that reads back the same and "NaN",
-// "Infinity", "-Infinity", dates and timestamps as text, binary as base64. A
-// cell of a nested column is held as JSON text (Kind String) and goes out as it is.
+// "Infinity", "-Infinity", dates and timestamps as text, binary as base64, a
+// struct and a map as objects, an array as an array. A cell of a nested column or a
+// variant that is held as JSON text (Kind String) goes out as it is.
 func AppendJSON(dst []byte, t schema.Type, v schema.Value) []byte {
 	switch v.Kind {
 	case schema.Null, schema.Unavailable:
@@ -32,7 +33,7 @@ func AppendJSON(dst []byte, t schema.Type, v schema.Value) []byte {
 	case schema.Double:
 		return appendFloat(dst, v.Float64(), 64, true)
 	case schema.String:
-		if !t.IsLeaf() {
+		if !t.IsLeaf() || t.Primitive == schema.Variant {
 			return append(dst, v.S...)
 		}
 		return AppendJSONString(dst, v.S)
@@ -40,13 +41,47 @@ func AppendJSON(dst []byte, t schema.Type, v schema.Value) []byte {
 		dst = append(dst, '"')
 		dst = base64.StdEncoding.AppendEncode(dst, []byte(v.S))
 		return append(dst, '"')
+	case schema.Compound:
+		return appendCompound(dst, t, v)
 	}
 	return AppendText(dst, t, v)
 }
 
+// appendCompound appends a struct, array or map. A map's key stands as its text.
+func appendCompound(dst []byte, t schema.Type, v schema.Value) []byte {
+	if t.Nested == nil {
+		return append(dst, "null"...)
+	}
+	opening, closing := byte('{'), byte('}')
+	if t.Primitive == schema.Array {
+		opening, closing = '[', ']'
+	}
+	dst = append(dst, opening)
+	i := 0
+	for part := range v.Parts() {
+		isKey := t.Primitive == schema.Map && i%2 == 0
+		if i > 0 && (isKey || t.Primitive != schema.Map) {
+			dst = append(dst, ',')
+		}
+		switch {
+		case isKey && part.Kind == schema.String:
+			dst = append(AppendJSONString(dst, part.S), ':')
+		case isKey:
+			dst = append(AppendJSONString(dst, string(AppendText(nil, t.Nested.Key, part))), ':')
+		case t.Primitive != schema.Struct:
+			dst = AppendJSON(dst, t.Nested.Element, part)
+		case i < len(t.Nested.Fields):
+			f := &t.Nested.Fields[i]
+			dst = AppendJSON(append(AppendJSONString(dst, f.Name), ':'), f.Type, part)
+		}
+		i++
+	}
+	return append(dst, closing)
+}
+
 // AppendText appends a cell as the text of table and csv, without quotes:
-// numbers, dates and timestamps as in JSON, binary as 0x and hex digits. NULL
-// appends nothing: the format says what stands for it.
+// numbers, dates and timestamps as in JSON, binary as 0x and hex digits, nested
+// cells as their JSON. NULL appends nothing: the format says what stands for it.
 func AppendText(dst []byte, t schema.Type, v schema.Value) []byte {
 	switch v.Kind {
 	case schema.Bool:
@@ -67,6 +102,8 @@ func AppendText(dst []byte, t schema.Type, v schema.Value) []byte {
 	case schema.Binary:
 		dst = append(dst, "0x"...)
 		return hex.AppendEncode(dst, []byte(v.S))
+	case schema.Compound:
+		return appendCompound(dst, t, v)
 	}
 	return dst
 }

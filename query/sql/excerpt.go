@@ -127,13 +127,15 @@ func (f *dataFile) choose(out *os.File) error {
 	var names []string
 	for _, s := range f.scans {
 		for column := range s.columns {
-			names = append(names, s.of.fields[column].Name)
+			if c, ok := f.footer.Find(s.groups[0].cells[column].column); ok {
+				names = append(names, c.Name)
+			}
 		}
 	}
 	kept := make([]bool, f.footer.NumRowGroups())
 	for i := range kept {
 		kept[i] = slices.ContainsFunc(f.scans, func(s *scan) bool {
-			return !s.canSkip(func(where *expr.Predicate) bool { return query.CanSkipRowGroup(f.footer, i, s.of.columns(), where) })
+			return !s.canSkip(func(where *expr.Predicate) bool { return query.CanSkipRowGroup(f.footer, i, s.stored(), where) })
 		})
 	}
 	keep := func(i int) bool { return kept[i] }

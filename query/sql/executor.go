@@ -11,6 +11,7 @@ import (
 	duck "github.com/duckdb/duckdb-go-bindings"
 
 	"github.com/gscd-io/gscd/delta/action"
+	"github.com/gscd-io/gscd/delta/parquet"
 	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/delta/stats"
 	"github.com/gscd-io/gscd/query"
@@ -143,6 +144,10 @@ type cell struct {
 	inner   string // of the column of the files, an identifier; "" for a literal
 	literal string
 	missing bool // the version does not have the column, and the literal is NULL
+	// column is that of the files, typ the table's type with the names that its parts
+	// have there. Both are empty for a literal.
+	column parquet.Column
+	typ    schema.Type
 }
 
 func (c *cell) expression() string {
@@ -150,9 +155,32 @@ func (c *cell) expression() string {
 	case "":
 		return c.literal + " AS " + c.name
 	case c.name:
-		return c.name
+		if !mapped(c.typ) {
+			return c.name
+		}
 	}
-	return c.inner + " AS " + c.name
+	return renamed(c.inner, c.typ, 0) + " AS " + c.name
+}
+
+// sameColumns tells whether two groups are read alike.
+func sameColumns(a, b []cell) bool {
+	return slices.EqualFunc(a, b, func(a, b cell) bool {
+		return a.inner == b.inner && a.missing == b.missing && a.column.Name == b.column.Name && a.column.FieldID == b.column.FieldID
+	})
+}
+
+// fieldOf finds a column of a reading among those of one of its versions: by the
+// name in the files where column mapping gives it one, for that is what stays. The
+// place is -1 where the version does not have it, or only as one without values.
+func fieldOf(s *schema.Schema, f *schema.Field) int {
+	i := s.IndexFold(f.Name)
+	if f.FileName != "" {
+		i = slices.IndexFunc(s.Fields, func(own schema.Field) bool { return own.Stored() == f.FileName })
+	}
+	if i >= 0 && s.Fields[i].Type.Primitive == schema.Void {
+		return -1
+	}
+	return i
 }
 
 // virtualColumns are what DuckDB calls the places of a row; a column of a table
@@ -175,11 +203,12 @@ func (x *executor) groups(r *reading) ([]*group, error) {
 			partition := ""
 			for i, f := range r.fields {
 				c := cell{name: identifier(f.Name)}
+				place := fieldOf(own, &f)
 				switch {
-				case own.IndexFold(f.Name) < 0: // a column of a later day
+				case place < 0: // a column of a later day
 					c.literal, c.missing = literal(schema.Value{}, f.Type), true
-				case slices.Contains(partitions, f.Name):
-					v, err := query.PartitionValue(add, f)
+				case slices.Contains(partitions, own.Fields[place].Name):
+					v, err := query.PartitionValue(add, own.Fields[place])
 					if err != nil {
 						return nil, fmt.Errorf("version %d: %w", d.version, err)
 					}
@@ -189,6 +218,9 @@ func (x *executor) groups(r *reading) ([]*group, error) {
 					c.inner = fmt.Sprintf("__gscd_c%d", i)
 				default:
 					c.inner = c.name
+				}
+				if c.inner != "" {
+					c.column, c.typ = parquet.ColumnOf(&own.Fields[place]), f.Type
 				}
 				g.cells = append(g.cells, c)
 			}
@@ -235,14 +267,19 @@ func (g *group) add(file *dataFile, add *action.Add) {
 // are asked for, and a column has the table's type whatever the file keeps it as.
 func (g *group) scan(r *reading) string {
 	var columns []string
-	for i, f := range r.fields {
-		if inner := g.cells[i].inner; inner != "" {
-			columns = append(columns, fmt.Sprintf("%s: {name: %s, type: %s, default_value: NULL}",
-				quoted(f.Name), quoted(unquoted(inner)), quoted(typeName(f.Type))))
+	byID := false
+	for _, c := range g.cells {
+		if c.inner == "" {
+			continue
 		}
+		key := quoted(c.column.Name)
+		if byID = c.column.FieldID != 0; byID {
+			key = fmt.Sprint(c.column.FieldID)
+		}
+		columns = append(columns, fmt.Sprintf("%s: {name: %s, type: %s, default_value: NULL}", key, quoted(unquoted(c.inner)), quoted(fileTypeName(c.typ))))
 	}
 	if g.marked {
-		columns = append(columns, padding...)
+		columns = append(columns, padding(byID)...)
 	}
 	paths := make([]string, len(g.files))
 	for i, f := range g.files {

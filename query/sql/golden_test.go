@@ -8,10 +8,10 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/gscd-io/gscd/delta"
+	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/query"
 	"github.com/gscd-io/gscd/query/sql"
 )
@@ -70,24 +70,9 @@ func TestGoldenTables(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var columns, quoted []string
-			for _, f := range s.Newest.Schema().Fields {
-				if f.Type.IsLeaf() {
-					columns, quoted = append(columns, f.Name), append(quoted, `"`+f.Name+`"`)
-				}
-			}
 			o := sql.Options{Tables: []sql.Table{table(store, "golden")}, Threads: 1}
-			if len(columns) < len(s.Newest.Schema().Fields) { // the plain reader reads no parts
-				a := mustAsk(t, o, "SELECT * FROM golden")
-				if got := int64(strings.Count(a.csv, "\n")); got < rows {
-					t.Errorf("%d rows, want %d", got, rows)
-				}
-			}
-			if len(columns) == 0 {
-				return
-			}
-			a := mustAsk(t, o, "SELECT "+strings.Join(quoted, ", ")+" FROM golden")
-			scan, err := query.NewScan(store, s.Newest, query.Options{Columns: columns})
+			a := mustAsk(t, o, "SELECT * FROM golden")
+			scan, err := query.NewScan(store, s.Newest, query.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -99,7 +84,7 @@ func TestGoldenTables(t *testing.T) {
 				t.Errorf("got\n%.600s\nthe plain reader gives\n%.600s", sorted(a.csv), sorted(plain))
 			}
 			for i, f := range scan.Columns() {
-				if a.columns[i].Name != f.Name || a.columns[i].Type != f.Type {
+				if a.columns[i].Name != f.Name || f.Type.IsLeaf() && f.Type.Primitive != schema.Void && a.columns[i].Type != f.Type {
 					t.Errorf("column %s is %s, want %s %s", a.columns[i].Name, a.columns[i].Type, f.Name, f.Type)
 				}
 			}

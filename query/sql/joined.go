@@ -25,7 +25,7 @@ func (x *executor) asJoin(ctx context.Context, r *reading, groups []*group) (str
 	for len(groups) > 0 {
 		var own, others []*group
 		for _, g := range groups {
-			if slices.EqualFunc(g.cells, groups[0].cells, func(a, b cell) bool { return a.inner == b.inner && a.missing == b.missing }) {
+			if sameColumns(g.cells, groups[0].cells) {
 				own = append(own, g)
 			} else {
 				others = append(others, g)

@@ -41,11 +41,16 @@ var markers = regexp.MustCompile(`__gscd_([0-9]+)_([0-9]+)`)
 // padding are columns that no file has and nothing asks for. A plan does not show a
 // filter whose column is, in the scan, behind as many others as the file has; with
 // these no column is, though a scan has the places of rows among its columns too.
-var padding = []string{
-	"'__gscd_pad0': {name: '__gscd_pad0', type: 'BOOLEAN', default_value: NULL}",
-	"'__gscd_pad1': {name: '__gscd_pad1', type: 'BOOLEAN', default_value: NULL}",
-	"'__gscd_pad2': {name: '__gscd_pad2', type: 'BOOLEAN', default_value: NULL}",
-	"'__gscd_pad3': {name: '__gscd_pad3', type: 'BOOLEAN', default_value: NULL}",
+func padding(byID bool) []string {
+	pads := make([]string, 4)
+	for i := range pads {
+		key := fmt.Sprintf("'__gscd_pad%d'", i)
+		if byID {
+			key = fmt.Sprint(1<<31 - 1 - i)
+		}
+		pads[i] = fmt.Sprintf("%s: {name: '__gscd_pad%d', type: 'BOOLEAN', default_value: NULL}", key, i)
+	}
+	return pads
 }
 
 // mark names the columns of a scan of files of another store so that the plan can be
@@ -99,7 +104,7 @@ func (x *executor) needs(ctx context.Context) (again bool, err error) {
 	for _, s := range x.scans {
 		for _, g := range s.groups {
 			for _, file := range g.files {
-				if s.canSkip(func(where *expr.Predicate) bool { return query.CanSkipFile(file.add, s.of.columns(), where) }) {
+				if s.canSkip(func(where *expr.Predicate) bool { return query.CanSkipFile(file.add, s.stored(), where) }) {
 					x.skipped[groupFile{s.of, g.number, file}] = true
 					again = true
 					continue
@@ -120,6 +125,20 @@ func (r *reading) columns() *schema.Schema {
 		}
 	}
 	return r.schema
+}
+
+// stored are the columns of the reading by the names that the files of the scan, and
+// their statistics, have them by.
+func (s *scan) stored() *schema.Schema {
+	fields := slices.Clone(s.of.fields)
+	for i, c := range s.groups[0].cells {
+		fields[i].FileName, fields[i].FieldID = c.column.Name, c.column.FieldID
+	}
+	stored, err := schema.New(fields...)
+	if err != nil {
+		return s.of.columns()
+	}
+	return stored
 }
 
 // canSkip tells whether none of the scans of a plan can find a row where their
