@@ -27,6 +27,9 @@ type Facts struct {
 	// those of all its partitions.
 	Ends  map[change.PartitionID]int64
 	Asked bool
+	// Settled are the ends of what can be read, below those of Ends where a
+	// transaction is open; a partition of which it is not known is missing.
+	Settled map[change.PartitionID]int64
 	// Clock is that of the seal rule.
 	Clock time.Time
 	// Idle is drift.idle, below 0 where it is not known; Proof is seal.proof.
@@ -73,6 +76,9 @@ func Stand(f Facts) *Standing {
 			ps.WaitsFor = "the other partitions: it is past the label and drift.wait"
 		case ps.Lag > 0:
 			ps.WaitsFor = fmt.Sprintf("%d records to be read", ps.Lag)
+			if f.inTransaction(p) {
+				ps.WaitsFor = fmt.Sprintf("an open transaction: its producer has to end it, or the broker does at its timeout; %d records to be read behind that", ps.Lag)
+			}
 			if f.Clock.After(due) {
 				ps.HoldsSince = due
 			}
@@ -87,6 +93,13 @@ func Stand(f Facts) *Standing {
 	}
 	s.Holds = s.whatHolds(list)
 	return s
+}
+
+// inTransaction tells that all that is left to read of a partition is in an open
+// transaction or behind it.
+func (f *Facts) inTransaction(p *snapshotter.Partition) bool {
+	settled, ok := f.Settled[p.ID()]
+	return ok && p.Next >= settled
 }
 
 // Due is the clock from which on the open label is sealed where every partition
@@ -107,6 +120,9 @@ func (s *Standing) whatHolds(ends []snapshotter.End) string {
 	for _, p := range s.Partitions {
 		if p.Lag > 0 && !p.Paused {
 			text := fmt.Sprintf("partition %s: %d records behind, next offset %d of %d", p.ID(), p.Lag, p.Next, p.End)
+			if s.inTransaction(p.Partition) {
+				text += ", in an open transaction"
+			}
 			if !p.HoldsSince.IsZero() {
 				text += fmt.Sprintf(", since %s (%s)", rfc3339(p.HoldsSince), s.Clock.Sub(p.HoldsSince).Round(time.Second))
 			}

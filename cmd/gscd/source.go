@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"go.uber.org/zap"
 
 	"github.com/gscd-io/gscd/ingest/change"
 	"github.com/gscd-io/gscd/ingest/kafka"
@@ -42,6 +43,9 @@ type topicState struct {
 	// known is false where there is nothing to ask: no broker, no recording.
 	known      bool
 	partitions []change.PartitionState
+	// settled are the ends of what can be read: an open transaction, and all
+	// behind it, waits. Empty where it is not known.
+	settled map[change.PartitionID]int64
 	// at is the clock before the source was asked.
 	at time.Time
 }
@@ -98,6 +102,9 @@ func (a *app) askSource(ctx context.Context, t tableRef, p *progress.Progress, f
 			return state, brokerFault(ctx, cfg, fmt.Errorf("table %s: %w", t.Name, err))
 		}
 		state.known, state.partitions, state.at = true, partitions, at
+		if state.settled, err = c.SettledEnds(ctx); err != nil {
+			a.log.Debug("which transactions are open is not known", zap.String("table", t.Name), zap.Error(err))
+		}
 	}
 	if clock != nil {
 		state.at = clock()

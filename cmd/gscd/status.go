@@ -93,7 +93,7 @@ func (a *app) statusOf(ctx context.Context, t *openedTable, f *sourceFlags) (*se
 		}
 		a.noticef("gscd: %v", err)
 	}
-	facts.Asked, facts.Clock = topic.known, topic.at
+	facts.Asked, facts.Settled, facts.Clock = topic.known, topic.settled, topic.at
 	for _, st := range topic.partitions {
 		facts.Ends[st.ID] = st.End
 	}
