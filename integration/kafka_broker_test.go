@@ -4,6 +4,7 @@ package integration
 
 import (
 	"bufio"
+	"cmp"
 	"crypto/rand"
 	"encoding/base64"
 	"fmt"
@@ -28,6 +29,12 @@ type broker struct {
 	// a password, mutual a client's certificate.
 	address, secure, mutual string
 	process                 *process
+	serves                  chan bool // once; false where it ended before
+	output                  *tail
+	// heap is the most memory of the Java machine (512m), replicas how many of each
+	// partition there are (1).
+	heap     string
+	replicas int16
 }
 
 // The user that the secure listener knows, by each mechanism. The program must
@@ -99,7 +106,7 @@ func (b *broker) file(name string) string { return filepath.Join(b.dir, name) }
 func (b *broker) java(class string, args ...string) []string {
 	jars := filepath.Join(component(b.t, "kafka"), "*")
 	return append([]string{
-		"-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", jars,
+		"-Xmx" + cmp.Or(b.heap, "512m"), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", jars,
 		"-Dlog4j2.configurationFile=" + engineFile(b.t, "log4j2.properties"), class,
 	}, args...)
 }
@@ -107,9 +114,16 @@ func (b *broker) java(class string, args ...string) []string {
 // start starts the broker and waits until it serves.
 func (b *broker) start() {
 	b.t.Helper()
+	b.launch()
+	b.await()
+}
+
+// launch starts the broker, await waits until it serves.
+func (b *broker) launch() {
+	b.t.Helper()
 	b.process = startProcess(b.t, "java", b.java("kafka.Kafka", b.file("server.properties"))...)
-	output := &tail{}
-	started := make(chan bool, 1)
+	output, started := &tail{}, make(chan bool, 1)
+	b.output, b.serves = output, started
 	out := bufio.NewScanner(b.process.stdout)
 	out.Buffer(nil, 1<<20)
 	go func() {
@@ -121,15 +135,22 @@ func (b *broker) start() {
 		}
 		started <- false
 	}()
+}
+
+func (b *broker) await() {
+	b.t.Helper()
 	select {
-	case ok := <-started:
+	case ok := <-b.serves:
 		if !ok {
-			b.t.Fatalf("the broker ended before it served:\n%s%s", output, b.process.errors)
+			b.t.Fatalf("the broker ended before it served:\n%s%s", b.output, b.process.errors)
 		}
 	case <-time.After(2 * time.Minute):
-		b.t.Fatalf("the broker does not serve after two minutes:\n%s", output)
+		b.t.Fatalf("the broker does not serve after two minutes:\n%s", b.output)
 	}
 }
+
+// seeds are the addresses of all nodes.
+func (b *broker) seeds() []string { return strings.Split(b.address, ",") }
 
 // stop ends the broker in good order, kill without any.
 func (b *broker) stop() { b.process.end(b.t, syscall.SIGTERM) }
@@ -138,7 +159,7 @@ func (b *broker) kill() { b.process.end(b.t, syscall.SIGKILL) }
 // client gives a client for one test.
 func (b *broker) client(t testing.TB, opts ...kgo.Opt) *kgo.Client {
 	t.Helper()
-	c, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(b.address), kgo.RecordPartitioner(kgo.ManualPartitioner())}, opts...)...)
+	c, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(b.seeds()...), kgo.RecordPartitioner(kgo.ManualPartitioner())}, opts...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +173,7 @@ func (b *broker) admin(t testing.TB) *kadm.Client { return kadm.NewClient(b.clie
 func (b *broker) createTopic(t testing.TB, topic string, partitions int32) {
 	t.Helper()
 	text := func(s string) *string { return &s }
-	_, err := b.admin(t).CreateTopic(ctx, partitions, 1, map[string]*string{
+	_, err := b.admin(t).CreateTopic(ctx, partitions, max(b.replicas, 1), map[string]*string{
 		"retention.ms": text("-1"), "max.message.bytes": text("16777216"),
 	}, topic)
 	if err != nil {

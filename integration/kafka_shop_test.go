@@ -146,7 +146,7 @@ func (s *shop) producer() *kgo.Client {
 }
 
 func (s *shop) options() kafka.Options {
-	return kafka.Options{Brokers: []string{s.broker.address}, Topics: []string{s.topic}, Group: "group-" + s.topic, RequestTimeout: 10 * time.Second}
+	return kafka.Options{Brokers: s.broker.seeds(), Topics: []string{s.topic}, Group: "group-" + s.topic, RequestTimeout: 10 * time.Second}
 }
 
 // consumer gives a new reader of the topic, as a new process has it.
