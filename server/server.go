@@ -37,8 +37,8 @@ type Options struct {
 type Traffic struct {
 	// Requests by their names, Fetch and Metadata among them.
 	Requests map[string]int64
-	// Fetched and Sent are bytes on the wire.
-	Fetched, Sent int64
+	// Fetched are bytes on the wire.
+	Fetched int64
 }
 
 // stalledAfter is for how long nothing may be heard of a table at work. A lane

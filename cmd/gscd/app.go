@@ -15,6 +15,7 @@ import (
 	"github.com/gscd-io/gscd/config"
 	"github.com/gscd-io/gscd/delta/objstore/s3"
 	"github.com/gscd-io/gscd/ingest/decode"
+	"github.com/gscd-io/gscd/ingest/kafka"
 	"github.com/gscd-io/gscd/snapshotter"
 )
 
@@ -37,6 +38,8 @@ type app struct {
 	s3 *s3.Client
 	// clusters are those that tables of this process read from, see openConsumer.
 	clusters clusters
+	// traffic is that of all of them.
+	traffic kafka.Traffic
 }
 
 // globalFlags are the flags of every command.

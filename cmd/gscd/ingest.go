@@ -132,6 +132,10 @@ func (a *app) ingest(ctx context.Context, cfg *config.Config, f *ingestFlags, fl
 	s := server.New(server.Options{
 		HTTP: cfg.HTTP.Address, BatchMemory: int64(cfg.Process.BatchMemory), HeavyTasks: cfg.Process.HeavyTasks,
 		Build: build, Log: a.log,
+		Traffic: func() server.Traffic {
+			requests, fetched := a.traffic.Count()
+			return server.Traffic{Requests: requests, Fetched: fetched}
+		},
 	})
 	if !f.ends() {
 		ctx, stop := context.WithCancel(ctx)

@@ -32,6 +32,7 @@ func (a *app) kafkaOptions(cfg *config.Config, topics []string) (kafka.Options, 
 		Brokers: k.Brokers, Topics: topics, ClientID: k.ClientID, Group: k.Group,
 		RequestTimeout: a.brokerPatience, Logger: log,
 	}
+	o.Hooks = append(o.Hooks, &a.traffic)
 	if k.TLS != nil {
 		o.TLS = &kafka.TLS{CAFile: k.TLS.CAFile, CertFile: k.TLS.CertFile, KeyFile: k.TLS.KeyFile, ServerName: k.TLS.ServerName}
 	}
