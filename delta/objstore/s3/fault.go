@@ -159,6 +159,8 @@ func (s *Store) unanswered(err error) string {
 		return fmt.Sprintf("the certificate of %s is for another name: check s3.endpoint, or set s3.path_style", where)
 	case errors.As(err, &certificate), errors.As(err, &authority):
 		return fmt.Sprintf("the certificate of %s is not to be trusted: have s3.ca_file, or AWS_CA_BUNDLE, name the PEM file of its authority", where)
+	case errors.Is(err, errWantsTLS):
+		return where + " speaks TLS: write https:// in s3.endpoint"
 	case errors.Is(err, http.ErrSchemeMismatch):
 		return where + " speaks no TLS: write http:// in s3.endpoint"
 	case errors.Is(err, errStalled):

@@ -149,7 +149,7 @@ func TestNotAStorage(t *testing.T) {
 			getErr = s.Probe(t.Context()) // it reads as an object
 		}
 		for _, err := range []error{err, getErr} {
-			if err == nil || !strings.Contains(err.Error(), "what answers at "+server.URL+" is no S3 storage") && !errors.Is(err, s3.ErrNoConditionalPut) {
+			if err == nil || !strings.Contains(err.Error(), "what answers at "+server.URL+" is no S3 storage") {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
@@ -231,6 +231,10 @@ func TestCertificates(t *testing.T) {
 	o.Endpoint = strings.Replace(secure.URL, "127.0.0.1", "localhost", 1)
 	if _, err := open(t, "t", o).Get(t.Context(), "k"); err == nil || !strings.Contains(err.Error(), "is for another name: check s3.endpoint") {
 		t.Errorf("another name: %v", err)
+	}
+	o.Endpoint = strings.Replace(secure.URL, "https:", "http:", 1)
+	if _, err := open(t, "t", o).Get(t.Context(), "k"); err == nil || !strings.Contains(err.Error(), "speaks TLS: write https:// in s3.endpoint") || errors.Is(err, objstore.ErrTemporary) {
+		t.Errorf("TLS: %v", err)
 	}
 	o.Endpoint = strings.Replace(server.URL, "http:", "https:", 1)
 	if _, err := open(t, "t", o).Get(t.Context(), "k"); err == nil || !strings.Contains(err.Error(), "speaks no TLS: write http:// in s3.endpoint") {

@@ -41,12 +41,15 @@ func (s *Store) Probe(ctx context.Context) error {
 	for range 2 {
 		refused := false
 		err := s.call(ctx, r, func(ctx context.Context) error {
-			_, err := s.client.api.PutObject(ctx, &s3.PutObjectInput{
+			out, err := s.client.api.PutObject(ctx, &s3.PutObjectInput{
 				Bucket: &s.bucket, Key: s.object(probeKey), Body: strings.NewReader(probeText), IfNoneMatch: aws.String(ifAbsent),
 			})
 			status, _ := answerOf(err)
 			if refused = status == http.StatusPreconditionFailed; refused {
 				return nil
+			}
+			if err == nil && out.ETag == nil {
+				return errNotS3 // a web page takes a put for a form
 			}
 			return err
 		})

@@ -32,7 +32,7 @@ type decision struct {
 func (c *Client) decide(err error, n int, reached bool) decision {
 	status, code := answerOf(err)
 	d := decision{wait: backoff(c.opts.FirstWait, n)}
-	if errors.Is(err, errNotS3) {
+	if errors.Is(err, errNotS3) || errors.Is(err, errWantsTLS) {
 		return d
 	}
 	switch code {

@@ -1,10 +1,12 @@
 package s3
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -40,8 +42,32 @@ func (w *watched) Do(r *http.Request) (*http.Response, error) {
 		return response, err
 	}
 	p.moved()
+	if wantsTLS(r, response) {
+		response.Body.Close()
+		p.end()
+		return nil, errWantsTLS
+	}
 	response.Body = &watchedBody{response.Body, p, true}
 	return response, nil
+}
+
+// errWantsTLS is the error of a plain request to a port that speaks TLS.
+var errWantsTLS = errors.New("a plain HTTP request was sent to an HTTPS port")
+
+// wantsTLS tells the answer of a port that speaks TLS: it is a sentence, and no
+// answer of S3's.
+func wantsTLS(r *http.Request, response *http.Response) bool {
+	if r.URL.Scheme != "http" || response.StatusCode != http.StatusBadRequest || strings.Contains(response.Header.Get("Content-Type"), "xml") {
+		return false
+	}
+	start := make([]byte, 512)
+	n, _ := io.ReadFull(response.Body, start) // what fails here fails again for who reads on
+	response.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(start[:n]), response.Body), response.Body}
+	text := strings.ToLower(string(start[:n]))
+	return strings.Contains(text, "http request") && strings.Contains(text, "https")
 }
 
 // progress gives a request up when nothing moved for the timeout.
