@@ -149,7 +149,7 @@ tables:
 func TestExample(t *testing.T) {
 	cfg := load(t, example)
 	if got, want := cfg.Kafka, (Kafka{
-		Brokers: []string{"kafka:9092", "kafka-2:9092"}, ClientID: "gscd",
+		Brokers: []string{"kafka:9092", "kafka-2:9092"}, ClientID: "gscd", FetchBytes: 64 << 20,
 		TLS:  &TLS{CAFile: "ca.pem", CertFile: "cert.pem", KeyFile: "key.pem"},
 		SASL: &SASL{Mechanism: "scram-sha-512", Username: "gscd", Password: "hush"},
 	}); !reflect.DeepEqual(got, want) {
@@ -277,7 +277,7 @@ func TestEnvironment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if k := cfg.Kafka; !slices.Equal(k.Brokers, []string{"a:1", "b:2"}) || k.SASL.Password.Reveal() != "hush" || k.TLS.CAFile != "ca.pem" || k.ClientID != "file" {
+	if k := cfg.Kafka; !slices.Equal(k.Brokers, []string{"a:1", "b:2"}) || k.SASL.PasswordFile != "/run/secrets/kafka" || k.SASL.Password != "" || k.TLS.CAFile != "ca.pem" || k.ClientID != "file" {
 		t.Errorf("kafka %+v", k)
 	}
 	if cfg.Calendar.Timezone != "Asia/Shanghai" {
@@ -300,10 +300,10 @@ func TestEnvironmentFaults(t *testing.T) {
 	const want = `configuration: 7 faults
   GSCD_DEFAULTS_LATE: "maybe" is unknown: write fold, dead_letter, fail
   GSCD_KAFKA_BROKER: unknown variable: did you mean GSCD_KAFKA_BROKERS?
-  GSCD_KAFKA_SASL_PASSWORD_FILE: is set beside GSCD_KAFKA_SASL_PASSWORD: leave one of them out
   GSCD_S3_REGION_FILE: open /nowhere: no such file
-  kafka.sasl.mechanism: is missing: a login has mechanism, username and password
+  kafka.sasl.mechanism: is missing: a login has mechanism, username and password; oauthbearer a token_file
   kafka.sasl.username: is missing: a login has mechanism, username and password
+  GSCD_KAFKA_SASL_PASSWORD_FILE: is set beside password: leave one of them out
   GSCD_CALENDAR_CUTOVER: "4" is no time of day: write HH:MM from 00:00 to 23:59`
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v\nwant %s", err, want)

@@ -24,6 +24,8 @@ type Kafka struct {
 	ClientID string   `yaml:"client_id" default:"gscd"`
 	// Group is the consumer group that offsets are published to, for lag tools.
 	Group string `yaml:"group"`
+	// FetchBytes bounds what all tables together have fetched and not yet taken.
+	FetchBytes Size `yaml:"fetch_bytes" default:"64MiB"`
 	// TLS is nil where the section is absent; an empty section is TLS with the
 	// system's authorities.
 	TLS *TLS `yaml:"tls"`
@@ -39,11 +41,16 @@ type TLS struct {
 	ServerName string `yaml:"server_name"`
 }
 
-// SASL is the login at the brokers.
+// SASL is the login at the brokers. Its files are read at each login.
 type SASL struct {
-	Mechanism string `yaml:"mechanism" oneof:"plain scram-sha-256 scram-sha-512"`
-	Username  string `yaml:"username"`
-	Password  Secret `yaml:"password"`
+	Mechanism string `yaml:"mechanism" oneof:"plain scram-sha-256 scram-sha-512 oauthbearer"`
+	// Username and one of Password and PasswordFile belong to all but oauthbearer.
+	Username     string `yaml:"username"`
+	Password     Secret `yaml:"password"`
+	PasswordFile string `yaml:"password_file"`
+	// TokenFile and Extensions belong to oauthbearer.
+	TokenFile  string            `yaml:"token_file"`
+	Extensions map[string]string `yaml:"extensions"`
 }
 
 // SchemaRegistry is where Avro schemas come from.

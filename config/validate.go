@@ -89,18 +89,52 @@ func (r *reader) validateKafka(k *Kafka) {
 	if t := k.TLS; t != nil && (t.CertFile == "") != (t.KeyFile == "") {
 		r.at("kafka.tls", "cert_file and key_file go together")
 	}
-	if s := k.SASL; s != nil {
-		for _, f := range []struct{ key, value string }{
-			{"mechanism", s.Mechanism}, {"username", s.Username}, {"password", s.Password.Reveal()},
-		} {
-			// A mechanism that is written but unknown has its fault already.
-			if _, written := r.from["kafka.sasl."+f.key]; written && f.key == "mechanism" {
-				continue
-			}
-			if f.value == "" {
-				r.at("kafka.sasl."+f.key, "is missing: a login has mechanism, username and password")
+	if k.FetchBytes < minFetchBytes {
+		r.at("kafka.fetch_bytes", "%s is too little: write at least %s", k.FetchBytes, minFetchBytes)
+	}
+	if k.SASL != nil {
+		r.validateSASL(k.SASL)
+	}
+}
+
+// minFetchBytes is what one fetch asks for at least.
+const minFetchBytes = Size(1 << 20)
+
+func (r *reader) validateSASL(s *SASL) {
+	set := func(key string) bool { _, ok := r.from["kafka.sasl."+key]; return ok }
+	switch {
+	case s.Mechanism == "" && set("mechanism"): // unknown, which is said already
+		if s.TokenFile != "" {
+			return
+		}
+	case s.Mechanism == "":
+		r.at("kafka.sasl.mechanism", "is missing: a login has mechanism, username and password; oauthbearer a token_file")
+	case s.Mechanism == "oauthbearer":
+		if s.TokenFile == "" {
+			r.at("kafka.sasl.token_file", "is missing: oauthbearer has its token in a file")
+		}
+		for _, key := range []string{"username", "password", "password_file"} {
+			if set(key) {
+				r.at("kafka.sasl."+key, "does not belong to oauthbearer, which has a token_file")
 			}
 		}
+		return
+	}
+	for _, key := range []string{"token_file", "extensions"} {
+		if set(key) && s.Mechanism != "" {
+			r.at("kafka.sasl."+key, "belongs to the mechanism oauthbearer, not to %s", s.Mechanism)
+		}
+	}
+	if s.Username == "" {
+		r.at("kafka.sasl.username", "is missing: a login has mechanism, username and password")
+	}
+	switch {
+	case s.Password == "" && s.PasswordFile == "":
+		r.at("kafka.sasl.password", "is missing: a login has mechanism, username and password, or password_file")
+	case s.PasswordFile != "" && s.Password != "" && r.from["kafka.sasl.password_file"].name != "" && r.from["kafka.sasl.password"].name == "":
+		s.Password = "" // the environment goes before the file
+	case s.PasswordFile != "" && s.Password != "":
+		r.at("kafka.sasl.password_file", "is set beside password: leave one of them out")
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/gscd-io/gscd/ingest/change"
 	"github.com/gscd-io/gscd/ingest/decode"
@@ -287,4 +288,16 @@ func (q *queue) partitions(ctx context.Context) ([]change.PartitionState, error)
 	q.land()
 	states, _, err := q.source.Partitions(ctx)
 	return states, sourceError(q.source, err)
+}
+
+// newPartitions tells whether there may be partitions that are not read, as of
+// at most maxAge ago; of a source that can't tell cheaply there may always be.
+func (q *queue) newPartitions(ctx context.Context, maxAge time.Duration) (bool, error) {
+	src, ok := q.source.(partitionWatcher)
+	if !ok {
+		return true, nil
+	}
+	q.land()
+	added, err := src.NewPartitions(ctx, maxAge)
+	return added, sourceError(q.source, err)
 }

@@ -33,9 +33,22 @@ func (l *Lane) atEnd() (done bool, err error) {
 			return false, err
 		}
 	}
-	sealMayBeDue := !clock.Before(time.UnixMicro(l.o.Calendar.End(l.state().Open)))
-	if !l.o.UntilEnd && !sealMayBeDue && len(l.judge.LoadsToEnd()) == 0 && time.Since(l.askedAt) < askAgain {
-		return false, nil
+	if !l.o.UntilEnd && len(l.judge.LoadsToEnd()) == 0 && !l.sealMayBeDue(clock) {
+		if time.Since(l.askedAt) < askAgain {
+			return false, nil
+		}
+		added, err := l.queue.newPartitions(l.ctx, askAgain)
+		if l.ctx.Err() != nil {
+			return false, nil
+		}
+		if err != nil {
+			return false, l.rideAsking(err)
+		}
+		if !added {
+			l.askedAt = time.Now()
+			l.queue.outage.over()
+			return false, nil
+		}
 	}
 	if !l.o.UntilEnd && time.Since(l.askedAt) < time.Second && !l.allPaused() {
 		return false, nil
@@ -46,10 +59,7 @@ func (l *Lane) atEnd() (done bool, err error) {
 		return false, nil
 	}
 	if err != nil {
-		if err := l.queue.outage.ride(err); err != nil {
-			return false, fmt.Errorf("table %s: ask for partitions: %w", l.o.Name, err)
-		}
-		return false, nil
+		return false, l.rideAsking(err)
 	}
 	l.queue.outage.over()
 	l.hearEnds(states)
@@ -89,11 +99,46 @@ func (l *Lane) atEnd() (done bool, err error) {
 			return false, err
 		}
 	}
-	if decision.Reason != l.sealWas {
-		l.sealWas = decision.Reason
-		l.o.Log.Debug("not sealed", zap.String("table", l.o.Name), zap.String("label", l.o.Calendar.Name(l.state().Open)), zap.String("reason", decision.Reason))
-	}
+	l.notSealed(decision)
 	return finished, nil
+}
+
+// sealMayBeDue tells whether it is worth asking the source for a seal: with the
+// ends that were heard of last, which only grow, the label could be sealed.
+func (l *Lane) sealMayBeDue(clock time.Time) bool {
+	if clock.Before(time.UnixMicro(l.o.Calendar.End(l.state().Open))) {
+		return false
+	}
+	ends := make([]snapshotter.End, 0, len(l.ends))
+	for id, end := range l.ends {
+		p := l.state().Find(id)
+		if p == nil {
+			return true
+		}
+		ends = append(ends, snapshotter.End{Partition: p, Offset: end})
+	}
+	decision := l.judge.MaySeal(ends, clock.UnixMicro(), l.o.DriftIdle.Microseconds())
+	if decision.Seal {
+		return l.proven(ends)
+	}
+	l.notSealed(decision)
+	return false
+}
+
+// notSealed logs what holds the seal back, once.
+func (l *Lane) notSealed(d snapshotter.Decision) {
+	if d.Reason != l.sealWas {
+		l.sealWas = d.Reason
+		l.o.Log.Debug("not sealed", zap.String("table", l.o.Name), zap.String("label", l.o.Calendar.Name(l.state().Open)), zap.String("reason", d.Reason))
+	}
+}
+
+// rideAsking gives nil for an error of asking the source that may pass.
+func (l *Lane) rideAsking(err error) error {
+	if err := l.queue.outage.ride(err); err != nil {
+		return fmt.Errorf("table %s: ask for partitions: %w", l.o.Name, err)
+	}
+	return nil
 }
 
 // allPaused reports that no known partition has more to say about the open

@@ -29,6 +29,12 @@ type offsetPublisher interface {
 	PublishOffsets(ctx context.Context, offsets map[change.PartitionID]int64) error
 }
 
+// partitionWatcher is a Source that tells from metadata which its tables share
+// whether there are partitions that are not read.
+type partitionWatcher interface {
+	NewPartitions(ctx context.Context, maxAge time.Duration) (bool, error)
+}
+
 // settledEnder is a Source that may be slow to bring what it has, or has records
 // that can't be read yet, of open transactions: it tells for each partition the
 // offset up to which reading comes without a new record. Of a Source without it

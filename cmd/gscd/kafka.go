@@ -30,14 +30,17 @@ func (a *app) kafkaOptions(cfg *config.Config, topics []string) (kafka.Options, 
 	}
 	o := kafka.Options{
 		Brokers: k.Brokers, Topics: topics, ClientID: k.ClientID, Group: k.Group,
-		RequestTimeout: a.brokerPatience, Logger: log,
+		RequestTimeout: a.brokerPatience, FetchBytes: int64(k.FetchBytes), Logger: log,
 	}
 	o.Hooks = append(o.Hooks, &a.traffic)
 	if k.TLS != nil {
 		o.TLS = &kafka.TLS{CAFile: k.TLS.CAFile, CertFile: k.TLS.CertFile, KeyFile: k.TLS.KeyFile, ServerName: k.TLS.ServerName}
 	}
 	if k.SASL != nil {
-		o.SASL = &kafka.SASL{Mechanism: k.SASL.Mechanism, Username: k.SASL.Username, Password: k.SASL.Password.Reveal()}
+		o.SASL = &kafka.SASL{
+			Mechanism: k.SASL.Mechanism, Username: k.SASL.Username, Password: k.SASL.Password.Reveal(),
+			PasswordFile: k.SASL.PasswordFile, TokenFile: k.SASL.TokenFile, Extensions: k.SASL.Extensions,
+		}
 	}
 	return o, nil
 }
