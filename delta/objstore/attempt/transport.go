@@ -18,7 +18,7 @@ var ErrStalled = errors.New("no byte was sent or received in time")
 // that make no progress for the timeout. A deadline would have to know how large
 // a body is and how slow a line may be.
 func (o Options) NewTransport() http.RoundTripper {
-	var base http.RoundTripper = &http.Transport{
+	return o.Watch(&http.Transport{
 		Proxy:             http.ProxyFromEnvironment,
 		DialContext:       (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
 		ForceAttemptHTTP2: true,
@@ -28,7 +28,11 @@ func (o Options) NewTransport() http.RoundTripper {
 		TLSHandshakeTimeout: 10 * time.Second,
 		WriteBufferSize:     64 << 10,
 		ReadBufferSize:      64 << 10,
-	}
+	})
+}
+
+// Watch puts Options.Transport and the watch over progress around a connection pool.
+func (o Options) Watch(base http.RoundTripper) http.RoundTripper {
 	if o.Transport != nil {
 		base = o.Transport(base)
 	}
