@@ -286,9 +286,9 @@ func (l *Lane) olderThan(e *entry, m snapshotter.Meta) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		return snapshotter.Newer(m, meta), nil
+		return l.newer(m, meta), nil
 	}
-	return snapshotter.Newer(m, e.meta), nil
+	return l.newer(m, e.meta), nil
 }
 
 // endLoads acts for the loads of the open label that may end: rows that such a

@@ -6,6 +6,7 @@ import (
 	"github.com/gscd-io/gscd/delta/upsert"
 	"github.com/gscd-io/gscd/drift"
 	"github.com/gscd-io/gscd/ingest/deadletter"
+	"github.com/gscd-io/gscd/ingest/settled"
 	"github.com/gscd-io/gscd/progress"
 	"github.com/gscd-io/gscd/snapshotter"
 )
@@ -20,11 +21,15 @@ type batch struct {
 	killedCount int64
 	held        drift.Writer
 	dead        []deadletter.Entry
-	late        []progress.LateChange
-	records     int
-	bytes       int64
+	// settled is what became of entries of the dead-letter table.
+	settled []settled.Item
+	late    []progress.LateChange
+	records int
+	bytes   int64
 	// dirty tells that progress moved, even if no row did.
 	dirty bool
+	// replayed tells that it holds dead letters, not records just taken.
+	replayed bool
 }
 
 // entry is one key's state in the batch. Its zero value is a key that nothing is known of.
@@ -123,7 +128,7 @@ func (l *Lane) fresh(e *entry, m snapshotter.Meta, taken bool) (bool, error) {
 		return false, nil
 	}
 	if e.known {
-		return snapshotter.Newer(m, e.meta), nil
+		return l.newer(m, e.meta), nil
 	}
 	if e.old == 0 {
 		return true, nil
@@ -145,5 +150,13 @@ func (l *Lane) fresh(e *entry, m snapshotter.Meta, taken bool) (bool, error) {
 	if known {
 		e.meta, e.known = meta, true
 	}
-	return snapshotter.Newer(m, meta), nil
+	return l.newer(m, meta), nil
+}
+
+// newer is the order of changes, by what the batch holds.
+func (l *Lane) newer(m, than snapshotter.Meta) bool {
+	if l.batch.replayed {
+		return snapshotter.NewerReplayed(m, than)
+	}
+	return snapshotter.Newer(m, than)
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/gscd-io/gscd/drift"
 	"github.com/gscd-io/gscd/ingest/change"
 	"github.com/gscd-io/gscd/ingest/marker"
+	"github.com/gscd-io/gscd/ingest/settled"
 	"github.com/gscd-io/gscd/progress"
 	"github.com/gscd-io/gscd/savepoint"
 )
@@ -39,6 +40,9 @@ func (l *Lane) flush() error {
 		if err := l.dead.Write(l.ctx, b.dead); err != nil {
 			return fmt.Errorf("table %s: write dead letters: %w", l.o.Name, err)
 		}
+		if err := l.tellDeadLetters(b.dead); err != nil {
+			return err
+		}
 	}
 	tx, err := l.transaction()
 	if err != nil {
@@ -53,7 +57,7 @@ func (l *Lane) flush() error {
 	}
 	var storing sync.WaitGroup
 	var held []drift.File
-	var heldFault, markerFault error
+	var heldFault, markerFault, settledFault error
 	if b.held.Len() > 0 {
 		l.p.Group++
 		group := l.p.Group
@@ -61,16 +65,18 @@ func (l *Lane) flush() error {
 	}
 	markers, open := l.p.Markers, l.state().Open
 	storing.Go(func() { markers, markerFault = marker.Write(l.ctx, l.o.Store, markers, open, added, l.markers) })
+	settledFiles := l.p.Settled
+	storing.Go(func() { settledFiles, settledFault = settled.Write(l.ctx, l.o.Store, l.p.Settled, b.settled) })
 	rows, written, err := l.writeRows(tx)
 	storing.Wait()
 	if err != nil {
 		err = fmt.Errorf("write rows: %w", err)
 	}
-	if err := errors.Join(err, heldFault, markerFault); err != nil {
+	if err := errors.Join(err, heldFault, markerFault, settledFault); err != nil {
 		return fmt.Errorf("table %s: %w", l.o.Name, err)
 	}
 	l.p.Held = append(l.p.Held, held...)
-	l.p.Markers = markers
+	l.p.Markers, l.p.Settled = markers, settledFiles
 	l.p.Kind = progress.Batch
 	l.p.Label = l.o.Calendar.Name(l.state().Open)
 	l.p.Rows = rows
@@ -78,8 +84,12 @@ func (l *Lane) flush() error {
 	l.countHoles()
 	named := func(r progress.RolledBack) bool { return r.Label == l.state().Open && !r.ForGood }
 	l.p.RolledBack = slices.DeleteFunc(l.p.RolledBack, named)
+	operation := "WRITE"
+	if b.replayed {
+		operation = "REPLAY"
+	}
 	for {
-		if err = l.commit(tx, "WRITE"); !errors.Is(err, errConflict) {
+		if err = l.commit(tx, operation); !errors.Is(err, errConflict) || b.replayed { // a replay is judged anew
 			break
 		}
 		if err = l.follow(err); err != nil {

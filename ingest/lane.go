@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -126,6 +125,12 @@ func (l *Lane) Run(ctx context.Context) error {
 	l.ctx, l.stopped = ctx, nil
 	l.queue = newQueue(l.source, &l.o)
 	defer l.queue.close()
+	if l.o.DeadLetterTopic != nil {
+		if err := l.checkDeadLetterTopic(); err != nil {
+			return err
+		}
+		defer l.o.DeadLetterTopic.Close()
+	}
 	for {
 		err := l.run()
 		switch {
@@ -215,6 +220,7 @@ func (l *Lane) takeBlock() (bool, error) {
 	if !l.batch.dirty && l.batch.records == 0 {
 		l.since = time.Now()
 	}
+	lastDead := l.lastDeadLetter(id)
 	for !block.done() {
 		if l.judge.Paused(p) {
 			l.queue.pause(id)
@@ -235,9 +241,13 @@ func (l *Lane) takeBlock() (bool, error) {
 			l.takeHeartbeat(p, r)
 			continue
 		}
+		dead := len(l.batch.dead)
 		again, err := l.take(p, r, c, decodeErr)
 		if err != nil {
 			return true, l.stopBefore(id, r, err)
+		}
+		if r.Offset <= lastDead {
+			l.settleAgain(r, dead)
 		}
 		if again || l.batchFull() {
 			if err := l.flush(); err != nil {
@@ -541,59 +551,12 @@ func (l *Lane) takeLate(r *change.Record, v *snapshotter.Verdict, old, new strin
 	return false, nil
 }
 
-// deadLetter keeps a record aside, counted in a label.
-func (l *Lane) deadLetter(r *change.Record, rej *rejection, label snapshotter.Label, late bool) error {
-	if l.o.DeadLetterFraction < 0 {
-		return fmt.Errorf("%w: %s: %s (dead_letter.limit: 0)", ErrTooManyDeadLetters, rej.reason, rej.detail)
-	}
-	e := deadletter.Of(r)
-	e.Reason, e.Detail, e.Column = rej.reason, rej.detail, rej.column
-	label = max(label, l.state().First)
-	e.Label, e.OpenLabel = l.o.Calendar.Name(label), l.o.Calendar.Name(l.state().Open)
-	l.batch.dead = append(l.batch.dead, e)
-	l.batch.dirty = true
-	if l.p.DeadLetters == nil {
-		l.p.DeadLetters = map[string]int64{}
-	}
-	l.p.DeadLetters[e.Label]++
-	l.p.Totals.DeadLetters++
-	l.o.Log.Warn("dead letter", l.at(r, zap.String("reason", rej.reason), zap.String("detail", rej.detail))...)
-	if n, of := l.recent.add(); n >= l.o.DeadLetterFloor && float64(n) > l.o.DeadLetterFraction*float64(of) {
-		return fmt.Errorf("%w: %d of the last %d records, the newest: %s: %s; look at `gscd dead-letter list`, and at format, source, key and columns in the configuration",
-			ErrTooManyDeadLetters, n, of, rej.reason, rej.detail)
-	}
-	return nil
-}
-
 func (l *Lane) fields(key string, value any) []zap.Field {
 	return []zap.Field{zap.String("table", l.o.Name), zap.Any(key, value)}
 }
 
 func (l *Lane) at(r *change.Record, more ...zap.Field) []zap.Field {
 	return append([]zap.Field{zap.String("table", l.o.Name), zap.String("topic", r.Topic), zap.Int32("partition", r.Partition), zap.Int64("offset", r.Offset)}, more...)
-}
-
-// recentDeadLetters counts dead letters among the last recordsKept records.
-type recentDeadLetters struct {
-	at   int64
-	dead []int64 // record numbers, ascending
-}
-
-const recordsKept = 10_000
-
-func (d *recentDeadLetters) taken() { d.at++ }
-
-// clone makes a copy that goes on by itself.
-func (d *recentDeadLetters) clone() recentDeadLetters {
-	return recentDeadLetters{d.at, slices.Clone(d.dead)}
-}
-
-func (d *recentDeadLetters) add() (n int, of int64) {
-	d.dead = append(d.dead, d.at)
-	for d.dead[0] <= d.at-recordsKept {
-		d.dead = d.dead[1:]
-	}
-	return len(d.dead), min(d.at, recordsKept)
 }
 
 // pairs remembers the labels of first halves of key changes that came as two

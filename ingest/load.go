@@ -15,7 +15,6 @@ import (
 	"github.com/gscd-io/gscd/delta/upsert"
 	"github.com/gscd-io/gscd/drift"
 	"github.com/gscd-io/gscd/ingest/change"
-	"github.com/gscd-io/gscd/ingest/deadletter"
 	"github.com/gscd-io/gscd/ingest/decode"
 	"github.com/gscd-io/gscd/ingest/marker"
 	"github.com/gscd-io/gscd/progress"
@@ -64,8 +63,8 @@ func (l *Lane) loadState() error {
 		return err
 	}
 	var err error
-	if l.o.DeadLetterStore != nil {
-		l.dead = deadletter.Open(l.o.DeadLetterStore)
+	if err := l.recallDeadLetters(); err != nil {
+		return err
 	}
 	l.table, err = delta.Open(l.ctx, l.o.Store)
 	if errors.Is(err, delta.ErrNotATable) {

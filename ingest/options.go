@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/gscd-io/gscd/delta/objstore"
 	"github.com/gscd-io/gscd/delta/schema"
+	"github.com/gscd-io/gscd/ingest/change"
 	"github.com/gscd-io/gscd/ingest/decode"
 	"github.com/gscd-io/gscd/snapshotter"
 )
@@ -41,7 +43,9 @@ type Options struct {
 	Name string
 	// Store is the table's root, DeadLetterStore that of its dead-letter table.
 	Store, DeadLetterStore objstore.Store
-	Calendar               *snapshotter.Calendar
+	// DeadLetterTopic, where set, is told of every dead letter too.
+	DeadLetterTopic DeadLetterTopic
+	Calendar        *snapshotter.Calendar
 	// Key columns; empty: those of the first record's key.
 	Key []string
 	// Append is mode append: a table without a key, of which each insert and
@@ -119,6 +123,18 @@ type Options struct {
 	Budget   Budget
 	Gate     Gate
 	Observer Observer
+}
+
+// DeadLetterTopic takes records that tell of dead letters. *kafka.Sink is one.
+type DeadLetterTopic interface {
+	// Check tells whether it can be written to.
+	Check(ctx context.Context) error
+	// Publish gives nil once all records are stored.
+	Publish(ctx context.Context, records []*change.Record) error
+	// Retryable tells whether trying again may help after an error of the two.
+	Retryable(err error) bool
+	// Close gives up its connections; a later Publish makes new ones.
+	Close()
 }
 
 func (o *Options) setDefaults() {

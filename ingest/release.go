@@ -66,9 +66,11 @@ func (l *Lane) release() error {
 		if e == nil {
 			break
 		}
+		dead := len(l.batch.dead)
 		if err := l.applyHeld(e); err != nil {
 			return l.describe(e.Record, err)
 		}
+		l.settleAgain(e.Record, dead)
 		at := slices.IndexFunc(l.p.Held, func(f drift.File) bool { return f.Key == file })
 		l.p.Held[at].Applied++
 		l.p.Totals.Held--

@@ -295,6 +295,7 @@ func (l *Lane) evidence(ends []snapshotter.End, d snapshotter.Decision, clock ti
 	e := progress.Evidence{
 		Label: s.Open, Name: l.o.Calendar.Name(s.Open), SealedAt: rfc3339(time.Now()), Clock: rfc3339(clock),
 		Lines: s.Lines, Counts: l.p.Counts, Rows: l.p.Rows, Late: l.late, Foreign: l.p.Foreign,
+		DeadLetters: l.p.DeadLettersAsOf(func(string) bool { return true }), // none is of a label to come
 	}
 	byClock := true
 	for _, end := range ends {

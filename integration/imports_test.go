@@ -51,7 +51,7 @@ var layers = []rule{
 	{"snapshotter", []string{"ingest/change"}},
 	{"drift", []string{"snapshotter", "delta/objstore", "ingest/change"}},
 	{"progress", []string{"snapshotter", "drift", "ingest/change"}},
-	{"savepoint", []string{"delta", "snapshotter", "drift", "progress", "ingest/change", "ingest/marker"}},
+	{"savepoint", []string{"delta", "snapshotter", "drift", "progress", "ingest/change", "ingest/marker", "ingest/settled"}},
 	{"ingest", []string{"ingest", "delta", "snapshotter", "drift", "progress", "savepoint"}},
 	{"server", []string{"ingest", "delta", "snapshotter", "drift", "progress", "savepoint", "query"}},
 

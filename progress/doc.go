@@ -10,5 +10,6 @@
 //     takes both goes on exactly as the writer of v would have.
 //  2. A Progress holds a FormatVersion; an unknown one is refused by name.
 //  3. Nothing in it grows with the number of commits: only with partitions,
-//     lines, loads, held files, and labels that have dead letters.
+//     lines, loads, held files, and labels that have, or have resolved, dead
+//     letters, and rollbacks.
 package progress

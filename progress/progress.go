@@ -60,6 +60,14 @@ type Progress struct {
 	Totals Totals `json:"totals"`
 	// DeadLetters counts the dead letters of each label that has some, by its name.
 	DeadLetters map[string]int64 `json:"dead_letters,omitempty"`
+	// Resolved counts the dead letters that were replayed, superseded or dismissed
+	// while a label was open, by its name: from that label on they don't count.
+	Resolved map[string]int64 `json:"dead_letters_resolved,omitempty"`
+	// Settled are the files that say what became of single dead letters.
+	Settled []SettledFile `json:"settled,omitempty"`
+	// Undone are the versions that rollbacks have taken back, oldest first: what
+	// they brought is no part of this version.
+	Undone []Span `json:"undone,omitempty"`
 	// RolledBack lists the labels that no commit has named again.
 	RolledBack []RolledBack `json:"rolled_back,omitempty"`
 	// Deleted lists deleted savepoints, newest last; the oldest are dropped past 1,000.
@@ -147,6 +155,20 @@ type MarkerFile struct {
 	Bytes int64             `json:"bytes"`
 }
 
+// SettledFile is a file that says what became of dead letters, each by its
+// place. Of two that name one place the later in the list counts.
+type SettledFile struct {
+	Key   string `json:"key"`
+	Count int64  `json:"count"`
+	Bytes int64  `json:"bytes"`
+}
+
+// Span is a range of versions, both included.
+type Span struct {
+	From int64 `json:"from"`
+	To   int64 `json:"to"`
+}
+
 // Counts is what became of the records that count in one label. They count records.
 type Counts struct {
 	Inserts    int64 `json:"inserts"`
@@ -175,7 +197,8 @@ func (c Counts) Applied() int64 { return c.Inserts + c.Updates + c.Deletes + c.T
 
 // Totals counts records since the table's first offset. Applied, Superseded,
 // Duplicates, Tombstones, Filtered, DeadLetters and the records held now add up
-// to Taken; with Holes they equal the offsets taken.
+// to Taken; with Holes they equal the offsets taken. A dead letter that is
+// replayed gets its new fate here; one that is dismissed stays a dead letter.
 type Totals struct {
 	Taken       int64 `json:"taken"`
 	Applied     int64 `json:"applied"`
@@ -184,8 +207,10 @@ type Totals struct {
 	Tombstones  int64 `json:"tombstones"`
 	Filtered    int64 `json:"filtered"`
 	DeadLetters int64 `json:"dead_letters"`
-	Held        int64 `json:"held"`
-	Holes       int64 `json:"holes"`
+	// Dismissed counts the dead letters that a person has given up.
+	Dismissed int64 `json:"dismissed,omitempty"`
+	Held      int64 `json:"held"`
+	Holes     int64 `json:"holes"`
 	// Rewound counts offsets that were taken and then counted anew, where the
 	// topic was cut off or recreated and that loss was accepted.
 	Rewound int64 `json:"rewound,omitempty"`
@@ -245,6 +270,8 @@ type Evidence struct {
 	Counts     Counts              `json:"counts"`
 	Rows       int64               `json:"rows"`
 	Attributes []string            `json:"attributes,omitempty"`
+	// DeadLetters counts those that the label lacked when it was sealed.
+	DeadLetters int64 `json:"dead_letters,omitempty"`
 	// Reason explains the attribute incomplete.
 	Reason string `json:"reason,omitempty"`
 	// Digest is SHA-256 over the live files and deletion vectors, hex.
@@ -313,4 +340,21 @@ func (p *Progress) Clone() *Progress {
 		panic("progress: " + err.Error())
 	}
 	return out
+}
+
+// DeadLettersAsOf counts the dead letters that the rows as of a label lack: those of
+// labels up to it, without those that were resolved in one of these. upTo tells
+// which labels these are, by name.
+func (p *Progress) DeadLettersAsOf(upTo func(label string) bool) (n int64) {
+	for name, count := range p.DeadLetters {
+		if upTo(name) {
+			n += count
+		}
+	}
+	for name, count := range p.Resolved {
+		if upTo(name) {
+			n -= count
+		}
+	}
+	return n
 }

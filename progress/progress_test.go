@@ -27,14 +27,14 @@ func full() *Progress {
 		Markers: []MarkerFile{{"m", 19189, 2, 3}}, Group: 4, Rows: 12, Counts: counts, FirstUnseen: 3,
 		Foreign:     []ForeignCommit{{7, "DELETE", "engine", 19190, 0, 5}},
 		Rewritten:   []Rewritten{{6, []int64{7}, []string{"part-1.parquet"}, []HighOfLine{{1, 1, meta.Position, true, meta.Time}}}},
-		Totals:      Totals{Taken: 36, Applied: 1, Superseded: 2, Duplicates: 3, Tombstones: 4, Filtered: 5, DeadLetters: 6, Held: 15, Holes: 9, Rewound: 1},
-		DeadLetters: map[string]int64{"2022-07-16": 2}, RolledBack: []RolledBack{{19190, 5, "2022-07-18T00:00:00Z", 19189, true}},
+		Totals:      Totals{Taken: 36, Applied: 1, Superseded: 2, Duplicates: 3, Tombstones: 4, Filtered: 5, DeadLetters: 6, Dismissed: 2, Held: 15, Holes: 9, Rewound: 1},
+		DeadLetters: map[string]int64{"2022-07-16": 2}, Resolved: map[string]int64{"2022-07-17": 1}, Settled: []SettledFile{{"s", 1, 9}}, Undone: []Span{{4, 6}}, RolledBack: []RolledBack{{19190, 5, "2022-07-18T00:00:00Z", 19189, true}},
 		Deleted: []Deleted{{19180, 2, "2022-07-18T00:00:00Z"}}, Incomplete: &Incomplete{19189, "why"}, OwnerEpoch: 3, Owner: "host process 7 (a1b2c3d4)", Raised: []int64{1657958400000}, LastSeal: 0,
 		Late: []LateChange{{"t", 1, 5, `{"id":1}`, 19189, "folded"}},
 		Seals: []Evidence{{
 			Label: 19189, Name: "2022-07-16", SealedAt: "a", Clock: "b", Lines: []snapshotter.Line{{Server: server, Generation: 1}}, Counts: counts, Rows: 2,
 			Partitions: []PartitionEvidence{{Topic: "t", Partition: 1, Offset: 9, Watermark: meta.Time, Rule: snapshotter.ByClock, EventTimeIsCommit: true, NoPositions: true}},
-			Attributes: []string{"empty"}, Reason: "r", Digest: "d", Late: []LateChange{{Topic: "t"}}, Foreign: []ForeignCommit{{Version: 7}}, Forced: true,
+			Attributes: []string{"empty"}, DeadLetters: 2, Reason: "r", Digest: "d", Late: []LateChange{{Topic: "t"}}, Foreign: []ForeignCommit{{Version: 7}}, Forced: true,
 		}},
 	}
 	p.State = snapshotter.State{
@@ -129,7 +129,7 @@ func TestMissing(t *testing.T) {
 	for i := range v.NumField() {
 		name := v.Type().Field(i).Name
 		v.Field(i).SetInt(v.Field(i).Int() + 1)
-		want := map[string]int64{"Taken": 1, "Holes": 0, "Rewound": 0}
+		want := map[string]int64{"Taken": 1, "Dismissed": 0, "Holes": 0, "Rewound": 0}
 		n, ok := want[name]
 		if !ok {
 			n = -1
@@ -182,4 +182,17 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("%s came back as %s", x, y)
 		}
 	})
+}
+
+func TestDeadLettersAsOf(t *testing.T) {
+	p := &Progress{
+		DeadLetters: map[string]int64{"2022-07-16": 5, "2022-07-18": 1},
+		Resolved:    map[string]int64{"2022-07-17": 2, "2022-07-18": 1},
+	}
+	// A day lacks what was dead by then and not resolved by then.
+	for label, want := range map[string]int64{"2022-07-15": 0, "2022-07-16": 5, "2022-07-17": 3, "2022-07-18": 3, "2022-07-19": 3} {
+		if got := p.DeadLettersAsOf(func(l string) bool { return l <= label }); got != want {
+			t.Errorf("%s: %d, want %d", label, got, want)
+		}
+	}
 }

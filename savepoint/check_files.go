@@ -11,6 +11,7 @@ import (
 	"github.com/gscd-io/gscd/delta/deltalog"
 	"github.com/gscd-io/gscd/drift"
 	"github.com/gscd-io/gscd/ingest/marker"
+	"github.com/gscd-io/gscd/ingest/settled"
 	"github.com/gscd-io/gscd/progress"
 )
 
@@ -162,6 +163,14 @@ func (c *checker) sideFilesOf(files map[string]sideFile, p *progress.Progress, p
 		if _, known := files[f.Key]; !known || len(pin.Names) == 0 {
 			files[f.Key] = sideFile{"marker", f.Bytes, pin, func(ctx context.Context) error {
 				_, err := marker.Load(ctx, c.store, []progress.MarkerFile{f})
+				return err
+			}}
+		}
+	}
+	for _, f := range p.Settled {
+		if _, known := files[f.Key]; !known || len(pin.Names) == 0 {
+			files[f.Key] = sideFile{"settled", f.Bytes, pin, func(ctx context.Context) error {
+				_, err := settled.Load(ctx, c.store, []progress.SettledFile{f})
 				return err
 			}}
 		}

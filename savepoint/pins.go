@@ -76,6 +76,9 @@ func present(ctx context.Context, store objstore.Store, adds []*action.Add, p *p
 		for _, f := range p.Markers {
 			keys = append(keys, f.Key)
 		}
+		for _, f := range p.Settled {
+			keys = append(keys, f.Key)
+		}
 	}
 	slices.Sort(keys)
 	var mu sync.Mutex

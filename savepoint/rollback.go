@@ -96,6 +96,9 @@ func rollback(ctx context.Context, table *delta.Table, s *delta.Snapshot, to str
 		next.Held, next.Rows = m.Progress.Held, then.Rows
 		next.Rewritten = then.Rewritten
 	}
+	if from := r.Entry.Version + 1; !o.NoReplay && from <= s.Version() {
+		next.Undone = append(next.Undone, progress.Span{From: from, To: s.Version()})
+	}
 	plan.Offsets = offsetsOf(next, m.Progress)
 	adds, removes := delta.DiffForRestore(s, target, o.Now)
 	plan.FilesAdded, plan.FilesRemoved = len(adds), len(removes)

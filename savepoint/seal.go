@@ -36,15 +36,14 @@ func sealIn(p *progress.Progress, e Entry) (*Seal, error) {
 	return nil, fmt.Errorf("%w: version %d, which the map names for %s; `gscd check` says more", ErrNotSealer, e.Version, e.Name)
 }
 
-// DeadLettersUpTo counts the dead letters of all labels up to one: those that its
-// rows may lack.
-func (m *Map) DeadLettersUpTo(p *progress.Progress, label snapshotter.Label) (n int64) {
-	for name, count := range p.DeadLetters {
-		if l, err := m.Calendar.Parse(name); err == nil && l <= label {
-			n += count
-		}
-	}
-	return n
+// DeadLettersUpTo counts the dead letters of all labels up to one that its rows
+// may lack. One that was replayed, superseded or dismissed in a later label
+// counts: a sealed day is as it was.
+func (m *Map) DeadLettersUpTo(p *progress.Progress, label snapshotter.Label) int64 {
+	return p.DeadLettersAsOf(func(name string) bool {
+		l, err := m.Calendar.Parse(name)
+		return err == nil && l <= label
+	})
 }
 
 // readProgress reads the progress of versions, each once, side by side.

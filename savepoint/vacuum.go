@@ -15,6 +15,7 @@ import (
 	"github.com/gscd-io/gscd/delta/deltalog"
 	"github.com/gscd-io/gscd/drift"
 	"github.com/gscd-io/gscd/ingest/marker"
+	"github.com/gscd-io/gscd/ingest/settled"
 	"github.com/gscd-io/gscd/progress"
 )
 
@@ -23,7 +24,9 @@ const (
 	KindLog    = "log"
 	KindHeld   = "held"
 	KindMarker = "marker"
-	KindBackup = "backup"
+	// KindSettled is what became of dead letters.
+	KindSettled = "settled"
+	KindBackup  = "backup"
 )
 
 // VacuumOptions say what Vacuum keeps beside the savepoints.
@@ -127,7 +130,7 @@ type vacuum struct {
 	report *VacuumReport
 
 	objects map[string]bool // data files and deletion vectors of the pins
-	side    map[string]bool // held changes and markers that a progress names
+	side    map[string]bool // held changes, markers and settled dead letters that a progress names
 	commits []int64         // versions whose commit says what is still needed
 }
 
@@ -142,6 +145,7 @@ func (v *vacuum) run(ctx context.Context) error {
 		Prefixes: []delta.VacuumPrefix{
 			{Prefix: drift.Folder, Kind: KindHeld, Keep: func(key string) bool { return v.side[key] }},
 			{Prefix: marker.Folder, Kind: KindMarker, Keep: func(key string) bool { return v.side[key] }},
+			{Prefix: settled.Folder, Kind: KindSettled, Keep: func(key string) bool { return v.side[key] }},
 			{Prefix: BackupFolder, Kind: KindBackup, Keep: v.keepsBackup},
 		},
 	})
@@ -200,6 +204,9 @@ func (v *vacuum) gather(ctx context.Context) error {
 			v.side[f.Key] = true
 		}
 		for _, f := range p.Markers {
+			v.side[f.Key] = true
+		}
+		for _, f := range p.Settled {
 			v.side[f.Key] = true
 		}
 	}

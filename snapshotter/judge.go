@@ -197,6 +197,17 @@ func (j *Judge) Take(p *Partition, e *Event) Verdict {
 	return v
 }
 
+// Place gives where an event stands in the source's order that was taken before
+// and set aside. It is not judged: no watermark, position or load moves.
+func (j *Judge) Place(p *Partition, e *Event) Meta {
+	line := j.State.line(p, j.State.server(p, e))
+	rank := RankChange
+	if e.Kind == FullRead || e.Kind == IncrementalRead {
+		rank = RankRead
+	}
+	return Meta{p.Number, e.Offset, line.Number, e.Position, e.HasPosition, rank, e.Time}
+}
+
 func (j *Judge) applyOrHold(at Label) Fate {
 	if at > j.State.Open {
 		return Hold

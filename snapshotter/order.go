@@ -54,3 +54,20 @@ func Newer(a, b Meta) bool {
 	}
 	return a.Rank > b.Rank
 }
+
+// NewerReplayed is Newer for a change a that was set aside when it was taken, and
+// has not just arrived. Without positions the event time decides between two
+// partitions. On one partition a stands in front of a position that is behind
+// its own: then it was delivered again, or the source's later change would have
+// come first.
+func NewerReplayed(a, b Meta) bool {
+	switch same := a.Partition == b.Partition; {
+	case !a.HasPosition || !b.HasPosition:
+		if !same {
+			return a.Time > b.Time
+		}
+	case same && a.Line == b.Line && a.Position.Compare(b.Position) < 0:
+		return false
+	}
+	return Newer(a, b)
+}

@@ -14,8 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gscd-io/gscd/ingest/change"
 	"github.com/gscd-io/gscd/ingest/deadletter"
+	"github.com/gscd-io/gscd/ingest/settled"
 	"github.com/gscd-io/gscd/query/output"
 )
 
@@ -23,16 +23,18 @@ func newDeadLetterCommand(a *app) *cobra.Command {
 	return group(&cobra.Command{
 		Use:     "dead-letter",
 		GroupID: groupChanging,
-		Short:   "Look at the records that could not be applied",
+		Short:   "Look at the records that could not be applied, apply them, or give them up",
 		Example: `  gscd dead-letter list
-  gscd dead-letter show shop.user_dim/0/42`,
-	}, newDeadLetterListCommand(a), newDeadLetterShowCommand(a))
+  gscd dead-letter show shop.user_dim/0/42
+  gscd dead-letter replay --reason value
+  gscd dead-letter dismiss shop.user_dim/0/42 --note "a test of the producer"`,
+	}, newDeadLetterListCommand(a), newDeadLetterShowCommand(a), newDeadLetterReplayCommand(a), newDeadLetterDismissCommand(a))
 }
 
 // deadLetterFilter picks entries.
 type deadLetterFilter struct {
-	label, reason string
-	limit         int
+	label, reason, state string
+	limit                int
 }
 
 func newDeadLetterListCommand(a *app) *cobra.Command {
@@ -41,15 +43,20 @@ func newDeadLetterListCommand(a *app) *cobra.Command {
 		Use:   "list",
 		Short: "List the dead letters: where each record lies, and why it was not applied",
 		Long: `Prints a record for each dead letter, by topic, partition and offset. label is the day that
-lacks the record; state is "active", or "undone" where the table was rolled back behind
-it and has not come past its offset again.`,
+lacks the record.
+
+state is "active" where the record counts as a dead letter; "replayed", "superseded" or
+"dismissed" where it does no more; "undone" where the table was rolled back behind it and
+has not come past it again, or has applied it when it did.`,
 		Example: `  gscd dead-letter list --label 2022-07-16
+  gscd dead-letter list --state active
   gscd dead-letter list --reason decode --format csv`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return a.listDeadLetters(c.Context(), f) },
 	}
 	c.Flags().StringVar(&f.label, "label", "", "those that count in this `label`")
 	c.Flags().StringVar(&f.reason, "reason", "", "those with this `reason`: decode, key, future, late, partial, ...")
+	c.Flags().StringVar(&f.state, "state", "", "those in this `state`: active, replayed, superseded, dismissed, undone")
 	c.Flags().IntVar(&f.limit, "limit", 0, "print at most that `number` (default: all)")
 	return c
 }
@@ -79,17 +86,13 @@ func (a *app) deadLetters(ctx context.Context) (*openedTable, *deadletter.Table,
 	return t, deadletter.Open(store), nil
 }
 
-// deadLetterState tells whether an entry still counts: a rollback undoes those
-// that were made after the label that it went to, until they are made again.
-func (t *openedTable) deadLetterState(e *deadletter.Entry) string {
-	state := &t.labels.Progress.State
-	p := state.Find(change.PartitionID{Topic: e.Topic, Partition: e.Partition})
-	// A record that was held when that label was sealed lies below the offsets.
-	made, err := t.labels.Calendar.Parse(e.OpenLabel)
-	if p == nil || e.Offset >= p.Next || err == nil && made > state.Open {
-		return "undone"
+// deadLetterStates reads what became of a table's dead letters.
+func (t *openedTable) deadLetterStates(ctx context.Context) (*deadletter.States, error) {
+	states, err := deadletter.ReadStates(ctx, t.store, t.labels.Calendar, t.labels.Progress)
+	if err != nil {
+		return nil, fmt.Errorf("table %s: dead letters: %w", t.Name, err)
 	}
-	return "active"
+	return states, nil
 }
 
 func (a *app) listDeadLetters(ctx context.Context, f deadLetterFilter) error {
@@ -102,8 +105,19 @@ func (a *app) listDeadLetters(ctx context.Context, f deadLetterFilter) error {
 			return fmt.Errorf("--label: %w", err)
 		}
 	}
+	if f.state != "" && !slices.Contains(settled.States, settled.State(f.state)) {
+		return usagef("--state %q is unknown: use active, replayed, superseded, dismissed or undone", f.state)
+	}
+	states, err := t.deadLetterStates(ctx)
+	if err != nil {
+		return err
+	}
 	var list []deadletter.Entry
 	err = dead.Each(ctx, func(e deadletter.Entry) error {
+		e.Copied = states.Of(&e)
+		if f.state != "" && string(e.Copied.State) != f.state {
+			return nil
+		}
 		if f.label != "" && e.Label != f.label || f.reason != "" && e.Reason != f.reason {
 			return nil
 		}
@@ -128,7 +142,7 @@ func (a *app) listDeadLetters(ctx context.Context, f deadLetterFilter) error {
 	for i := range list {
 		e := &list[i]
 		if err := w.Write(e.Topic, e.Partition, e.Offset, brokerTime(e.Timestamp), e.Label, e.OpenLabel, e.Reason, orNull(e.Column), orNull(e.Detail),
-			e.Length, t.deadLetterState(e)); err != nil {
+			e.Length, string(e.Copied.State)); err != nil {
 			return err
 		}
 	}
@@ -158,7 +172,11 @@ func (a *app) showDeadLetter(ctx context.Context, place string) error {
 	case found == nil:
 		return fmt.Errorf("table %s has no dead letter at %s: `gscd dead-letter list` shows them", t.Name, place)
 	}
-	return a.printObject(t.deadLetterRecord(found))
+	states, err := t.deadLetterStates(ctx)
+	if err != nil {
+		return err
+	}
+	return a.printObject(deadLetterRecord(found, states.Of(found)))
 }
 
 var errFound = errors.New("found")
@@ -176,7 +194,11 @@ func parsePlace(place string) (topic string, partition int32, offset int64, err 
 	return "", 0, 0, fmt.Errorf("%q is no place of a record: write TOPIC/PARTITION/OFFSET", place)
 }
 
-func (t *openedTable) deadLetterRecord(e *deadletter.Entry) output.Record {
+func deadLetterRecord(e *deadletter.Entry, became settled.Resolution) output.Record {
+	var at, version any
+	if became.At != 0 {
+		at, version = became.Time(), became.Version
+	}
 	headers := output.Record{}
 	for _, h := range e.Headers {
 		headers = append(headers, bytesItem(h.Key, h.Value))
@@ -186,7 +208,10 @@ func (t *openedTable) deadLetterRecord(e *deadletter.Entry) output.Record {
 		{Name: "partition", Value: e.Partition},
 		{Name: "offset", Value: e.Offset},
 		{Name: "timestamp", Value: brokerTime(e.Timestamp)},
-		{Name: "state", Value: t.deadLetterState(e)},
+		{Name: "state", Value: string(became.State)},
+		{Name: "resolved_at", Value: at},
+		{Name: "resolved_version", Value: version},
+		{Name: "note", Value: orNull(became.Note)},
 		{Name: "label", Value: e.Label},
 		{Name: "open_label", Value: e.OpenLabel},
 		{Name: "reason", Value: e.Reason},

@@ -87,7 +87,10 @@ func (a *app) rollback(ctx context.Context, to string, o savepoint.RollbackOptio
 	case o.Earliest == nil && !o.NoReplay:
 		a.noticef("replay was not checked: no brokers are configured for %s", t.Name)
 	}
-	return a.printObject(planRecord(plan, o.DryRun))
+	if err := a.printObject(planRecord(plan, o.DryRun)); err != nil || o.DryRun {
+		return err
+	}
+	return a.syncDeadLetters(ctx, t)
 }
 
 func labelsOf(p *savepoint.Plan) string {

@@ -3,12 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/ingest"
 	"github.com/gscd-io/gscd/ingest/change"
 	"github.com/gscd-io/gscd/query/output"
@@ -117,6 +119,13 @@ func (a *app) optionsByHand(ctx context.Context, t *openedTable) (ingest.Options
 	o := ingest.Options{
 		Name: t.Name, Store: t.store, Calendar: s.Calendar, Key: s.Key, Format: s.SourceFormat,
 		DriftWait: literal(wait), MaxClockSkew: literal(time.Duration(0)), Backup: s.Protect == "backup", Log: a.log,
+		PartitionBy: t.newest.Metadata().PartitionColumns,
+		CopyOnWrite: !slices.Contains(delta.FeaturesOf(t.newest.Protocol()), delta.FeatureDeletionVectors),
+	}
+	if o.Append = slices.Equal(s.Key, ingest.AppendKey); o.Append {
+		o.Key = nil
+	} else {
+		o.Decode.KeyColumns = s.Key
 	}
 	return o, nil
 }

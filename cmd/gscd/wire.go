@@ -127,7 +127,7 @@ func (a *app) ingestOptions(ctx context.Context, cfg *config.Config, t *config.T
 	if o.DeadLetterStore, err = a.openStore(ctx, deadLetterAddress(t.Location)); err != nil {
 		return o, fmt.Errorf("table %s: dead letters: %w", t.Name, err)
 	}
-	return o, nil
+	return o, a.setDeadLetterTopic(cfg, t, &o)
 }
 
 // checkLocation finds a folder that can't be written to before anything is read,
@@ -200,7 +200,6 @@ func unsupported(t *config.Table) error {
 		{"schema_topic", t.SchemaTopic != ""},
 		{"protect: lock", t.Protect == "lock"},
 		{"ddl: " + t.DDL, t.DDL != "follow"},
-		{"dead_letter.to: " + t.DeadLetter.To, t.DeadLetter.To != "table"},
 	} {
 		if setting.used {
 			return usagef("table %s: %s is not available in this version: leave it out", t.Name, setting.text)

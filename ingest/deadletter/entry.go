@@ -1,6 +1,12 @@
 package deadletter
 
-import "github.com/gscd-io/gscd/ingest/change"
+import (
+	"slices"
+	"strconv"
+
+	"github.com/gscd-io/gscd/ingest/change"
+	"github.com/gscd-io/gscd/ingest/settled"
+)
 
 // Entry is one record that could not be applied. Topic, Partition and Offset
 // identify it: an entry that is there already is not entered again.
@@ -21,6 +27,31 @@ type Entry struct {
 	Key, Value []byte
 	Length     int64
 	Headers    []change.Header
+	// Made is the version of the table whose commit was to count the entry, -1
+	// for one of a release that did not note it.
+	Made int64
+	// Copied is what the table's columns say became of it: see States for what is so.
+	Copied settled.Resolution
+}
+
+// Place is where the record lies.
+func (e *Entry) Place() settled.Place {
+	return settled.Place{Topic: e.Topic, Partition: e.Partition, Offset: e.Offset}
+}
+
+// Whole tells that the record's bytes are all there.
+func (e *Entry) Whole() bool { return e.Length <= int64(len(e.Key)+len(e.Value)) }
+
+// Record is the record that an entry was made of. It is whole where the entry is.
+func (e *Entry) Record() *change.Record {
+	r := &change.Record{
+		Topic: e.Topic, Partition: e.Partition, Offset: e.Offset, Timestamp: e.Timestamp,
+		Key: e.Key, Value: e.Value, Headers: e.Headers,
+	}
+	if !e.Whole() {
+		r.Oversize = e.Length
+	}
+	return r
 }
 
 // Of makes an entry of a record; the caller sets reason and labels.
@@ -32,5 +63,23 @@ func Of(r *change.Record) Entry {
 	return Entry{
 		Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Timestamp: r.Timestamp,
 		Key: r.Key, Value: r.Value, Length: length, Headers: r.Headers,
+		Made: -1, Copied: settled.Resolution{State: settled.Active},
 	}
+}
+
+// Published is the record that tells another topic of the entry: key, value,
+// headers and time as they came, and behind them what the entry says.
+func (e *Entry) Published() *change.Record {
+	r := e.Record()
+	r.Oversize, r.Headers = 0, slices.Clone(e.Headers)
+	for _, h := range [][2]string{
+		{"gscd-topic", e.Topic}, {"gscd-partition", strconv.Itoa(int(e.Partition))}, {"gscd-offset", strconv.FormatInt(e.Offset, 10)},
+		{"gscd-reason", e.Reason}, {"gscd-detail", e.Detail}, {"gscd-column", e.Column}, {"gscd-label", e.Label},
+	} {
+		r.Headers = append(r.Headers, change.Header{Key: h[0], Value: []byte(h[1])})
+	}
+	if !e.Whole() {
+		r.Headers = append(r.Headers, change.Header{Key: "gscd-length", Value: []byte(strconv.FormatInt(e.Length, 10))})
+	}
+	return r
 }
