@@ -42,6 +42,7 @@ type Cluster struct {
 
 	nodes    map[int32]*node
 	buffered int64 // bytes fetched and not taken, of all consumers
+	ratio    float64
 	// starved tells that a partition was not fetched for want of budget.
 	starved bool
 	looking bool // a look at the leaders is under way or planned

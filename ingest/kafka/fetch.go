@@ -27,10 +27,13 @@ const (
 	rest        = 10 * time.Millisecond
 	littleBytes = 64 << 10
 
-	minResponse  = 1 << 20
-	maxResponses = 16 << 20
-	minPartition = 128 << 10
+	// Bounds of what a fetch asks for, packed; a larger batch comes all the same.
+	minResponse  = 64 << 10
+	maxResponse  = 16 << 20
+	minPartition = 32 << 10
 	maxPartition = 4 << 20
+	// firstRatio is taken for unpacked to packed bytes before the first fetch.
+	firstRatio = 4
 )
 
 // reading is where the reading of one partition by one table stands.
@@ -236,11 +239,11 @@ func (cl *Cluster) send(n *node, slot int, wait time.Duration, list []*entry) {
 	if slot == 1 {
 		perRequest /= 4
 	}
-	perRequest = min(max(perRequest, minResponse), maxResponses)
+	perRequest = min(max(int64(float64(perRequest)/cl.ratio), minResponse), maxResponse)
 	req := kmsg.NewPtrFetchRequest()
 	req.MaxWaitMillis, req.MinBytes, req.MaxBytes = int32(wait.Milliseconds()), 1, int32(perRequest)
 	req.IsolationLevel, req.SessionEpoch = committed, -1
-	perPartition := int32(min(max(cl.room()/8, minPartition), maxPartition, perRequest))
+	perPartition := int32(min(max(int64(float64(cl.room()/8)/cl.ratio), minPartition), maxPartition, perRequest))
 	topics, ids := make(map[string]int), true
 	now := time.Now()
 	for _, e := range list {
@@ -287,6 +290,7 @@ func (cl *Cluster) send(n *node, slot int, wait time.Duration, list []*entry) {
 		if size < littleBytes {
 			n.rest = now.Add(rest)
 		}
+		cl.pack(size, came)
 		for _, e := range list {
 			for _, r := range e.readings {
 				r.busy = false
@@ -329,8 +333,9 @@ func (*fetchByName) MaxVersion() int16 { return 12 }
 // arrival is what came of a partition, unpacked.
 type arrival struct {
 	kgo.FetchPartition
-	next int64 // behind all that was looked at
-	code error // what the broker says
+	next  int64 // behind all that was looked at
+	bytes int64 // of the records
+	code  error // what the broker says
 }
 
 // unpack reads an answer, without the lock, and gives its size.
@@ -357,6 +362,12 @@ func (cl *Cluster) unpack(resp *kmsg.FetchResponse, list []*entry, came map[chan
 			a.FetchPartition, a.next = kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{
 				Offset: e.offset, IsolationLevel: kgo.ReadCommitted(), Topic: topic, Partition: p.Partition,
 			}, p, cl.unzip, nil)
+			for _, k := range a.Records {
+				a.bytes += recordBytes + int64(len(k.Key)+len(k.Value))
+				for _, h := range k.Headers {
+					a.bytes += int64(len(h.Key) + len(h.Value))
+				}
+			}
 			came[e.id] = a
 		}
 	}
@@ -375,13 +386,7 @@ func (cl *Cluster) arrived(r *reading, a arrival) {
 		return
 	}
 	if a.next > r.ahead {
-		b := batch{records: a.Records, next: a.next}
-		for _, k := range a.Records {
-			b.bytes += recordBytes + int64(len(k.Key)+len(k.Value))
-			for _, h := range k.Headers {
-				b.bytes += int64(len(h.Key) + len(h.Value))
-			}
-		}
+		b := batch{records: a.Records, next: a.next, bytes: a.bytes}
 		if n := len(a.Records); n > 0 {
 			r.epoch = a.Records[n-1].LeaderEpoch
 		}
@@ -396,6 +401,19 @@ func (cl *Cluster) arrived(r *reading, a arrival) {
 		return
 	}
 	r.fails, r.since = 0, time.Time{}
+}
+
+// pack notes how much more records take than what came over the wire: at once
+// where it is more than before, slowly where it is less. The caller holds mu.
+func (cl *Cluster) pack(size int, came map[change.PartitionID]arrival) {
+	var unpacked int64
+	for _, a := range came {
+		unpacked += a.bytes
+	}
+	if size > 0 && unpacked > 0 {
+		ratio := max(float64(unpacked)/float64(size), 1)
+		cl.ratio = max(ratio, cl.ratio*0.9+ratio*0.1)
+	}
 }
 
 // recordBytes is what a record takes in memory beside its content.

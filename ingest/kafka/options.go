@@ -34,9 +34,10 @@ type Options struct {
 	// delivered in full, see change.Record.Cap. Default 64 MiB, below 0 no limit.
 	MaxRecord int64
 	// FetchBytes bounds what was fetched and not yet taken by Poll, all tables of
-	// a Cluster together: three quarters of it unpacked, one quarter as fetches
-	// under way, at least 1 MiB a fetch. A larger record is read all the same,
-	// and a table that has nothing may always fetch a little. Default 64 MiB.
+	// a Cluster together, unpacked: three quarters of it, and one quarter for
+	// fetches under way, by the packing of those before. A larger record is read
+	// all the same, and a table that has nothing may always fetch a little.
+	// Default 64 MiB.
 	FetchBytes int64
 	// PollWait is how long Poll waits for something to arrive. Default 250 ms.
 	PollWait time.Duration
@@ -88,9 +89,9 @@ func (s SASL) GoString() string { return "kafka.SASL{" + s.String() + "}" }
 const (
 	defaultMaxRecord  = 64 << 20
 	defaultFetchBytes = 64 << 20
-	// maxResponse is what a broker may send at once: more than any record that
-	// a topic would take.
-	maxResponse = 1 << 30
+	// maxRead is what a broker may send at once: more than any record that a
+	// topic would take.
+	maxRead = 1 << 30
 )
 
 // withDefaults gives a copy in which everything is set.
@@ -179,7 +180,7 @@ func (o Options) client(login *login) ([]kgo.Opt, error) {
 		kgo.RetryBackoffFn(o.backoff),
 		// A leader that moved is found within this time.
 		kgo.MetadataMinAge(time.Second),
-		kgo.BrokerMaxReadBytes(maxResponse),
+		kgo.BrokerMaxReadBytes(maxRead),
 		kgo.DisableClientMetrics(),
 		kgo.WithLogger(logger{o.Logger}),
 		kgo.WithHooks(o.Hooks...),
