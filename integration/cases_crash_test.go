@@ -235,6 +235,18 @@ func (r *rig) referenced() []string {
 	return slices.Sorted(maps.Keys(keys))
 }
 
+// orphans lists the data files that no version of the log refers to.
+func (r *rig) orphans() (out []string) {
+	r.t.Helper()
+	referenced := r.referenced()
+	for _, key := range r.objects() {
+		if strings.HasSuffix(key, ".parquet") && !strings.Contains(key, "_delta_log/") && !slices.Contains(referenced, key) {
+			out = append(out, key)
+		}
+	}
+	return out
+}
+
 // heldRecords lists the coordinates and labels of what is held.
 func (r *rig) heldRecords() []string {
 	r.t.Helper()

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
 )
 
 const clusterProperties = `process.roles=broker,controller
@@ -73,6 +75,35 @@ func startQuorum(t testing.TB) (*quorum, *broker) {
 		b.await()
 	}
 	return q, &broker{t: t, address: strings.Join(ports[:3], ","), replicas: 3}
+}
+
+// untilSettled waits until no transaction of a topic is open: the broker writes
+// the markers when the producer has its answer already.
+func (b *broker) untilSettled(t testing.TB, topic string) {
+	t.Helper()
+	admin := b.admin(t)
+	for end := time.Now().Add(3 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		stable, err := admin.ListCommittedOffsets(ctx, topic)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ends, err := admin.ListEndOffsets(ctx, topic)
+		if err != nil {
+			t.Fatal(err)
+		}
+		open := 0
+		ends.Each(func(o kadm.ListedOffset) {
+			if at, ok := stable.Lookup(o.Topic, o.Partition); !ok || at.Offset < o.Offset {
+				open++
+			}
+		})
+		if open == 0 {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d partitions of %s have an open transaction", open, topic)
+		}
+	}
 }
 
 // leader gives the node that leads a partition.

@@ -104,6 +104,7 @@ func testKills(t *testing.T, b *broker) {
 		}
 		proxy.set(nil)
 	}
+	b.untilSettled(t, f.topic)
 	if p := program(f.end()); !p.wait(2*time.Minute) || p.cmd.ProcessState.ExitCode() != 0 {
 		t.Fatalf("the last run: %v\n%s", p.cmd.ProcessState, p.errors)
 	}
@@ -114,12 +115,7 @@ func testKills(t *testing.T, b *broker) {
 	rows := f.checkEngine(r, rs)
 
 	// The kills have hit what they were meant to.
-	there, orphans := r.objects(), 0
-	for _, key := range there {
-		if strings.HasSuffix(key, ".parquet") && !strings.Contains(key, "_delta_log/") && !slices.Contains(r.referenced(), key) {
-			orphans++
-		}
-	}
+	orphans := len(r.orphans())
 	distinct := len(slices.Compact(slices.Clone(at)))
 	kinds := func(word string) (n int) {
 		for s, count := range stages {

@@ -20,8 +20,10 @@ type fleet struct {
 	gateway *gateway
 	table   string
 	rig     *rig
-	loaded  chan struct{} // closed where load has ended
-	unload  chan struct{}
+	// settings are more variables of the processes' environment.
+	settings []string
+	loaded   chan struct{} // closed where load has ended
+	unload   chan struct{}
 }
 
 func newFleet(t *testing.T, b *broker, table string) *fleet {
@@ -44,7 +46,7 @@ func (f *fleet) arguments() []string {
 
 func (f *fleet) start(url string) *process {
 	f.t.Helper()
-	return startProcessIn(f.t, f.gateway.variables(f.t, url), binary(f.t), append(f.arguments(), "--drift-idle", "100000h")...)
+	return startProcessIn(f.t, append(f.gateway.variables(f.t, url), f.settings...), binary(f.t), append(f.arguments(), "--drift-idle", "100000h")...)
 }
 
 // load lets the source live on, two hours each time.
@@ -68,6 +70,7 @@ func (f *fleet) finish() (rows int) {
 	f.t.Helper()
 	close(f.unload)
 	<-f.loaded
+	f.broker.untilSettled(f.t, f.topic)
 	gscdIn(f.t, f.gateway.variables(f.t, f.gateway.url), append(f.arguments(), "--until-end", "--now", f.end().Format(time.RFC3339))...)
 	f.checkAll(f.rig)
 	return f.checkRows(f.rig)

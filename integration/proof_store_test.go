@@ -70,8 +70,9 @@ func testStoreFaults(t *testing.T, b *broker) {
 		}},
 		{name: "hanging", part: 0.1, shut: true, fault: func(storeRequest) int { return hangUp }},
 	}
-	// What comes in the meantime is more than a process may keep.
+	// What comes in the meantime is far more than the process may keep.
 	const backlog = 320 << 20
+	f.settings = []string{"GSCD_KAFKA_FETCH_BYTES=8MiB", "GSCD_DEFAULTS_BATCH_BYTES=8MiB"}
 	f.pad = make([]byte, int(backlog/(total.Seconds()*150)))
 	for i := range f.pad {
 		f.pad[i] = byte(rand.Uint32())
