@@ -26,11 +26,11 @@ type broker struct {
 	t   testing.TB
 	dir string
 	// address is that of clients, the same after a restart; secure wants TLS and
-	// a password, mutual a client's certificate.
-	address, secure, mutual string
-	process                 *process
-	serves                  chan bool // once; false where it ended before
-	output                  *tail
+	// a password, mutual a client's certificate, tokens TLS and a token.
+	address, secure, mutual, tokens string
+	process                         *process
+	serves                          chan bool // once; false where it ended before
+	output                          *tail
 	// heap is the most memory of the Java machine (512m), replicas how many of each
 	// partition there are (1).
 	heap     string
@@ -48,9 +48,9 @@ const brokerProperties = `process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@%[3]s
 controller.listener.names=CONTROLLER
-listeners=PLAINTEXT://%[2]s,CONTROLLER://%[3]s,SECURE://%[4]s,MUTUAL://%[5]s
-advertised.listeners=PLAINTEXT://%[2]s,SECURE://%[4]s,MUTUAL://%[5]s
-listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SECURE:SASL_SSL,MUTUAL:SSL
+listeners=PLAINTEXT://%[2]s,CONTROLLER://%[3]s,SECURE://%[4]s,MUTUAL://%[5]s,TOKENS://%[8]s
+advertised.listeners=PLAINTEXT://%[2]s,SECURE://%[4]s,MUTUAL://%[5]s,TOKENS://%[8]s
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SECURE:SASL_SSL,MUTUAL:SSL,TOKENS:SASL_SSL
 inter.broker.listener.name=PLAINTEXT
 ssl.keystore.type=PEM
 ssl.keystore.location=%[1]s/broker.chain.pem
@@ -61,6 +61,10 @@ sasl.enabled.mechanisms=SCRAM-SHA-256,SCRAM-SHA-512,PLAIN
 listener.name.secure.scram-sha-256.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
 listener.name.secure.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
 listener.name.secure.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required user_%[6]s="%[7]s";
+listener.name.tokens.sasl.enabled.mechanisms=OAUTHBEARER
+listener.name.tokens.oauthbearer.sasl.jaas.config=org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;
+listener.name.tokens.oauthbearer.sasl.server.callback.handler.class=org.apache.kafka.common.security.oauthbearer.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler
+listener.name.tokens.oauthbearer.connections.max.reauth.ms=3600000
 log.dirs=%[1]s/data
 offsets.topic.replication.factor=1
 offsets.topic.num.partitions=1
@@ -80,10 +84,10 @@ log.initial.task.delay.ms=500
 // startBroker formats and starts a broker on free ports in a folder of the test's.
 func startBroker(t testing.TB) *broker {
 	t.Helper()
-	ports := freePorts(t, 4)
-	b := &broker{t: t, dir: t.TempDir(), address: ports[0], secure: ports[1], mutual: ports[2]}
+	ports := freePorts(t, 5)
+	b := &broker{t: t, dir: t.TempDir(), address: ports[0], secure: ports[1], mutual: ports[2], tokens: ports[4]}
 	writeCertificates(t, b.dir)
-	properties := fmt.Sprintf(brokerProperties, b.dir, b.address, ports[3], b.secure, b.mutual, brokerUser, brokerPassword)
+	properties := fmt.Sprintf(brokerProperties, b.dir, b.address, ports[3], b.secure, b.mutual, brokerUser, brokerPassword, b.tokens)
 	if err := os.WriteFile(b.file("server.properties"), []byte(properties), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -34,6 +34,8 @@ func TestKafka(t *testing.T) {
 		{"added partitions", testAddedPartitions},
 		{"program killed", testProgramKilled},
 		{"connections", testConnections},
+		{"tokens", testTokens},
+		{"rotated certificate", testRotatedCertificate},
 		{"secure program", testSecureProgram},
 		{"broker restarts", testBrokerRestarts},
 	} {
@@ -252,6 +254,16 @@ func testAddedPartitions(t *testing.T, b *broker) {
 	run.until("the first records are taken", func(p *progress.Progress) bool { return p.Totals.Taken == 100 })
 	if _, err := b.admin(t).CreatePartitions(ctx, 2, s.topic); err != nil {
 		t.Fatal(err)
+	}
+	for { // until the broker has heard of it from its controller
+		list, err := b.admin(t).ListTopics(ctx, s.topic)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(list[s.topic].Partitions) == 4 {
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
 	}
 	s.partitions = 4
 	// Keys move with the number of partitions: the newer change is on the new one.

@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/base64"
 	"encoding/pem"
 	"fmt"
 	"math/big"
@@ -20,6 +21,11 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/gscd-io/gscd/ingest/change"
 	"github.com/gscd-io/gscd/ingest/kafka"
 )
 
@@ -116,6 +122,132 @@ func testConnections(t *testing.T, b *broker) {
 				t.Errorf("%v (retry %v: %s), want %q and retry %v", err, retry, reason, c.fault, c.retry)
 			}
 		})
+	}
+}
+
+// jwt makes an unsecured token, which the test broker believes until its end.
+func jwt(end time.Time) string {
+	part := func(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
+	return part(`{"alg":"none"}`) + "." + part(fmt.Sprintf(`{"sub":%q,"iat":%d,"exp":%d}`, brokerUser, time.Now().Add(-time.Minute).Unix(), end.Unix())) + "."
+}
+
+// follow reads until so many records have come, and gives the error that comes instead.
+func follow(t *testing.T, c *kafka.Consumer, records int) error {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); records > 0; {
+		if time.Now().After(end) {
+			t.Fatalf("%d records have not come", records)
+		}
+		blocks, err := c.Poll(ctx, 0)
+		if err != nil {
+			return err
+		}
+		for _, b := range blocks {
+			records -= len(b.Records)
+		}
+	}
+	return nil
+}
+
+// A token that ends while a table is read is one clear error; with a new one in
+// the file reading goes on where it stopped.
+func testTokens(t *testing.T, b *broker) {
+	s := newShop(t, b, 1)
+	s.send(s.change(day(0).Add(time.Hour), 30, true))
+	file := filepath.Join(t.TempDir(), "token")
+	secrets := []string{}
+	write := func(end time.Time) {
+		t.Helper()
+		secrets = append(secrets, jwt(end))
+		if err := os.WriteFile(file, []byte(jwt(end)+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	core, logs := observer.New(zapcore.DebugLevel)
+	open := func() *kafka.Consumer {
+		t.Helper()
+		o := s.options()
+		o.Brokers, o.RequestTimeout, o.Logger = []string{b.tokens}, 3*time.Second, zap.New(core)
+		o.TLS = &kafka.TLS{CAFile: b.file("ca.pem")}
+		o.SASL = &kafka.SASL{Mechanism: "oauthbearer", TokenFile: file}
+		c, err := kafka.New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		return c
+	}
+	write(time.Now().Add(-time.Hour))
+	c := open()
+	_, _, err := c.Partitions(ctx)
+	if retry, _ := kafka.Classify(err); err == nil || retry || c.Retryable(err) || !strings.Contains(err.Error(), "SASL_AUTHENTICATION_FAILED") {
+		t.Fatalf("with an old token: %v", err)
+	}
+	write(time.Now().Add(8 * time.Second))
+	states, _, err := c.Partitions(ctx)
+	if err != nil {
+		t.Fatalf("with a new token: %v", err)
+	}
+	if err := c.Assign(ctx, map[change.PartitionID]int64{states[0].ID: 0}); err != nil {
+		t.Fatal(err)
+	}
+	if err := follow(t, c, 30); err != nil {
+		t.Fatal(err)
+	}
+	if err = follow(t, c, 1); err == nil || !c.Retryable(err) || !strings.Contains(err.Error(), "no longer accepted") {
+		t.Fatalf("after the token's end: %v", err)
+	}
+	s.send(s.change(day(0).Add(2*time.Hour), 20, true))
+	write(time.Now().Add(time.Hour))
+	began := time.Now()
+	for err != nil && time.Since(began) < 30*time.Second {
+		err = follow(t, c, 20)
+	}
+	if err != nil {
+		t.Errorf("with a new token again: %v", err)
+	}
+	for _, secret := range secrets {
+		for _, entry := range logs.All() {
+			if strings.Contains(fmt.Sprint(entry.Message, entry.ContextMap()), secret) {
+				t.Errorf("a token is in the log: %s", entry.Message)
+			}
+		}
+	}
+}
+
+// A client certificate that is renewed in place is used for the next connection.
+func testRotatedCertificate(t *testing.T, b *broker) {
+	s := newShop(t, b, 1)
+	dir := t.TempDir()
+	copies := func(from string) {
+		t.Helper()
+		for _, end := range []string{".pem", ".key"} {
+			data, err := os.ReadFile(filepath.Join(from, "client"+end))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(dir, "client"+end), data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	foreign := t.TempDir()
+	writeCertificates(t, foreign)
+	copies(foreign)
+	o := s.options()
+	o.Brokers, o.RequestTimeout = []string{b.mutual}, 3*time.Second
+	o.TLS = &kafka.TLS{CAFile: b.file("ca.pem"), CertFile: filepath.Join(dir, "client.pem"), KeyFile: filepath.Join(dir, "client.key")}
+	c, err := kafka.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, _, err := c.Partitions(ctx); err == nil {
+		t.Fatal("a certificate of another authority is accepted")
+	}
+	copies(b.dir)
+	if _, _, err := c.Partitions(ctx); err != nil {
+		t.Errorf("with the renewed certificate: %v", err)
 	}
 }
 

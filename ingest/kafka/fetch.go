@@ -29,9 +29,9 @@ const (
 
 	// Bounds of what a fetch asks for, packed; a larger batch comes all the same.
 	minResponse  = 64 << 10
-	maxResponse  = 16 << 20
+	maxResponse  = 32 << 20
 	minPartition = 32 << 10
-	maxPartition = 4 << 20
+	maxPartition = 8 << 20
 	// firstRatio is taken for unpacked to packed bytes before the first fetch.
 	firstRatio = 4
 )
@@ -234,8 +234,9 @@ func (cl *Cluster) send(n *node, slot int, wait time.Duration, list []*entry) {
 		}
 		client = cl.spare
 	}
-	// A quarter of the budget, most of it for the first connections.
-	perRequest := cl.opts.FetchBytes / int64(5*len(cl.nodes))
+	// All brokers together may bring half of what is left, and the second
+	// connections an eighth.
+	perRequest := cl.room() / int64(2*len(cl.nodes))
 	if slot == 1 {
 		perRequest /= 4
 	}
@@ -243,7 +244,7 @@ func (cl *Cluster) send(n *node, slot int, wait time.Duration, list []*entry) {
 	req := kmsg.NewPtrFetchRequest()
 	req.MaxWaitMillis, req.MinBytes, req.MaxBytes = int32(wait.Milliseconds()), 1, int32(perRequest)
 	req.IsolationLevel, req.SessionEpoch = committed, -1
-	perPartition := int32(min(max(int64(float64(cl.room()/8)/cl.ratio), minPartition), maxPartition, perRequest))
+	perPartition := int32(min(max(perRequest/2, minPartition), maxPartition))
 	topics, ids := make(map[string]int), true
 	now := time.Now()
 	for _, e := range list {
@@ -287,10 +288,9 @@ func (cl *Cluster) send(n *node, slot int, wait time.Duration, list []*entry) {
 		cl.mu.Lock()
 		defer cl.mu.Unlock()
 		n.busy[slot] = false
-		if size < littleBytes {
+		if cl.pack(size, came) < littleBytes {
 			n.rest = now.Add(rest)
 		}
-		cl.pack(size, came)
 		for _, e := range list {
 			for _, r := range e.readings {
 				r.busy = false
@@ -404,9 +404,9 @@ func (cl *Cluster) arrived(r *reading, a arrival) {
 }
 
 // pack notes how much more records take than what came over the wire: at once
-// where it is more than before, slowly where it is less. The caller holds mu.
-func (cl *Cluster) pack(size int, came map[change.PartitionID]arrival) {
-	var unpacked int64
+// where it is more than before, slowly where it is less. It gives what they
+// take. The caller holds mu.
+func (cl *Cluster) pack(size int, came map[change.PartitionID]arrival) (unpacked int64) {
 	for _, a := range came {
 		unpacked += a.bytes
 	}
@@ -414,6 +414,7 @@ func (cl *Cluster) pack(size int, came map[change.PartitionID]arrival) {
 		ratio := max(float64(unpacked)/float64(size), 1)
 		cl.ratio = max(ratio, cl.ratio*0.9+ratio*0.1)
 	}
+	return unpacked
 }
 
 // recordBytes is what a record takes in memory beside its content.
