@@ -61,12 +61,27 @@ func (l *Lane) flush() error {
 	if b.held.Len() > 0 {
 		l.p.Group++
 		group := l.p.Group
-		storing.Go(func() { held, heldFault = b.held.Write(l.ctx, l.o.Store, group) })
+		storing.Go(func() {
+			heldFault = Caught(func() (err error) {
+				held, err = b.held.Write(l.ctx, l.o.Store, group)
+				return err
+			})
+		})
 	}
 	markers, open := l.p.Markers, l.state().Open
-	storing.Go(func() { markers, markerFault = marker.Write(l.ctx, l.o.Store, markers, open, added, l.markers) })
+	storing.Go(func() {
+		markerFault = Caught(func() (err error) {
+			markers, err = marker.Write(l.ctx, l.o.Store, markers, open, added, l.markers)
+			return err
+		})
+	})
 	settledFiles := l.p.Settled
-	storing.Go(func() { settledFiles, settledFault = settled.Write(l.ctx, l.o.Store, l.p.Settled, b.settled) })
+	storing.Go(func() {
+		settledFault = Caught(func() (err error) {
+			settledFiles, err = settled.Write(l.ctx, l.o.Store, l.p.Settled, b.settled)
+			return err
+		})
+	})
 	rows, written, err := l.writeRows(tx)
 	storing.Wait()
 	if err != nil {

@@ -3,6 +3,7 @@ package ingest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -48,6 +49,7 @@ type chunk struct {
 	bytes   int64 // of its records
 	at      int
 	ready   chan struct{}
+	broken  error // a panic of the decoder, known when ready
 	// format is that of the decoder; when ready, what it has decided ("" for nothing yet).
 	format string
 }
@@ -67,7 +69,11 @@ func newQueue(source Source, o *Options) *queue {
 		q.workers.Go(func() {
 			decoders := map[string]decode.Decoder{}
 			for c := range q.work {
-				c.decode(decoders, &o.Decode)
+				c.broken = Caught(func() error {
+					c.decode(decoders, &o.Decode)
+					return nil
+				})
+				close(c.ready)
 			}
 		})
 	}
@@ -75,7 +81,6 @@ func newQueue(source Source, o *Options) *queue {
 }
 
 func (c *chunk) decode(decoders map[string]decode.Decoder, o *decode.Options) {
-	defer close(c.ready)
 	d := decoders[c.format]
 	if d == nil {
 		var err error
@@ -178,6 +183,9 @@ func (q *queue) next(ctx context.Context, takeable func(change.PartitionID) bool
 			case <-c.ready:
 			case <-ctx.Done():
 				return id, nil, ctx.Err()
+			}
+			if c.broken != nil {
+				return id, nil, fmt.Errorf("table %s: decode %s from offset %d on: %w", q.o.Name, id, c.records[0].Offset, c.broken)
 			}
 			c.at = min(c.at, len(c.records))
 			return id, c, nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -60,14 +59,6 @@ const (
 	Failed  State = "failed"
 	Ended   State = "ended"
 )
-
-// PanicError is a panic of a table's goroutine.
-type PanicError struct {
-	Value any
-	Stack []byte
-}
-
-func (e *PanicError) Error() string { return fmt.Sprintf("internal error: %v", e.Value) }
 
 // StartError says that no table can run: a first check that gives one ends the
 // whole run.
@@ -157,20 +148,24 @@ func (t *table) live(ctx context.Context) (err error) {
 	}
 }
 
-// attempt checks, opens and runs the table once.
-func (t *table) attempt(ctx context.Context) (err error) {
+// attempt is one try. A panic of it is an error.
+func (t *table) attempt(ctx context.Context) error {
 	t.watch.Alive()
 	t.working.Store(true)
-	defer func() {
-		t.working.Store(false)
-		t.share.Hold(0)
-		t.watch.unload()
-		if p := recover(); p != nil {
-			broken := &PanicError{p, debug.Stack()}
-			t.s.o.Log.Error("the table met an internal error", zap.String("table", t.Name), zap.Any("panic", p), zap.ByteString("stack", broken.Stack))
-			err = fmt.Errorf("table %s: %w", t.Name, broken)
-		}
-	}()
+	err := ingest.Caught(func() error { return t.try(ctx) })
+	t.working.Store(false)
+	t.share.Hold(0)
+	t.watch.unload()
+	var broken *ingest.PanicError
+	if errors.As(err, &broken) {
+		t.s.o.Log.Error("the table met an internal error", zap.String("table", t.Name), zap.Any("panic", broken.Value), zap.ByteString("stack", broken.Stack))
+		err = fmt.Errorf("table %s: %w", t.Name, err)
+	}
+	return err
+}
+
+// try checks, opens and runs the table once.
+func (t *table) try(ctx context.Context) (err error) {
 	if !t.checked {
 		if t.Check != nil {
 			err = t.Check(ctx)
@@ -203,12 +198,7 @@ func (t *table) shared() Shared {
 }
 
 func (t *table) close() (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("table %s: %w", t.Name, &PanicError{p, debug.Stack()})
-		}
-	}()
-	if err := t.runner.Close(); err != nil {
+	if err := ingest.Caught(t.runner.Close); err != nil {
 		return fmt.Errorf("table %s: %w", t.Name, err)
 	}
 	return nil

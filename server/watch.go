@@ -125,21 +125,23 @@ func (w *watch) count(p *progress.Progress) {
 		before = &progress.Progress{}
 		before.State.Open = p.State.Open
 	}
+	// A replay takes dead letters back: counters only rise, gauges tell the rest.
+	add := func(to *int64, now, then int64) { *to += max(0, now-then) }
 	t, b := &p.Totals, &before.Totals
-	w.taken += t.Taken - b.Taken
-	w.fates.applied += t.Applied - b.Applied
-	w.fates.superseded += t.Superseded - b.Superseded
-	w.fates.duplicates += t.Duplicates - b.Duplicates
-	w.fates.tombstones += t.Tombstones - b.Tombstones
-	w.fates.filtered += t.Filtered - b.Filtered
-	w.fates.deadLetters += t.DeadLetters - b.DeadLetters
+	add(&w.taken, t.Taken, b.Taken)
+	add(&w.fates.applied, t.Applied, b.Applied)
+	add(&w.fates.superseded, t.Superseded, b.Superseded)
+	add(&w.fates.duplicates, t.Duplicates, b.Duplicates)
+	add(&w.fates.tombstones, t.Tombstones, b.Tombstones)
+	add(&w.fates.filtered, t.Filtered, b.Filtered)
+	add(&w.fates.deadLetters, t.DeadLetters, b.DeadLetters)
 	// The counts of a label begin anew when it opens.
 	counts := before.Counts
 	if before.State.Open != p.State.Open {
 		counts = progress.Counts{}
 	}
-	w.late += p.Counts.Late - counts.Late
-	w.drift += p.Counts.Drift - counts.Drift
+	add(&w.late, p.Counts.Late, counts.Late)
+	add(&w.drift, p.Counts.Drift, counts.Drift)
 }
 
 // copied is a copy of all that a standing looks at: the lane goes on changing its own.
