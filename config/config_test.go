@@ -155,7 +155,7 @@ func TestExample(t *testing.T) {
 	}); !reflect.DeepEqual(got, want) {
 		t.Errorf("kafka %+v, want %+v", got, want)
 	}
-	if want := (S3{Endpoint: "http://localhost:9000", Region: "us-east-1", PathStyle: true}); cfg.S3 != want {
+	if want := (S3{Endpoint: "http://localhost:9000", Region: "us-east-1", PathStyle: true, LogStore: "conditional-put", DynamoDBTable: "delta_log", DynamoDBScheme: "s3a"}); cfg.S3 != want {
 		t.Errorf("s3 %+v", cfg.S3)
 	}
 	if want := (Calendar{"day", "Asia/Shanghai", "04:00"}); cfg.Calendar != want {
@@ -319,7 +319,7 @@ func TestEnvironmentNamesDiffer(t *testing.T) {
 			t.Errorf("%s and %s set %s", name, other, path)
 		}
 		seen[path] = name
-		if !regexp.MustCompile(`^GSCD_(KAFKA|SCHEMA_REGISTRY|S3|CALENDAR|HTTP|PROCESS|DEFAULTS)_[A-Z0-9_]+$`).MatchString(name) {
+		if !regexp.MustCompile(`^GSCD_(KAFKA|SCHEMA_REGISTRY|S3|GCS|AZURE|CALENDAR|HTTP|PROCESS|DEFAULTS)_[A-Z0-9_]+$`).MatchString(name) {
 			t.Errorf("%s is outside the known sections", name)
 		}
 	}

@@ -10,6 +10,8 @@ type Config struct {
 	Kafka          Kafka          `yaml:"kafka"`
 	SchemaRegistry SchemaRegistry `yaml:"schema_registry"`
 	S3             S3             `yaml:"s3"`
+	GCS            GCS            `yaml:"gcs"`
+	Azure          Azure          `yaml:"azure"`
 	Calendar       Calendar       `yaml:"calendar"`
 	HTTP           HTTP           `yaml:"http"`
 	Process        Process        `yaml:"process"`
@@ -71,6 +73,32 @@ type S3 struct {
 	SessionToken    Secret `yaml:"session_token"`
 	// CAFile is a PEM file of the authorities that sign the storage's certificate.
 	CAFile string `yaml:"ca_file"`
+	// LogStore is what lets one writer alone commit a version: conditions on puts,
+	// or a DynamoDB table that Spark's writers go through too.
+	LogStore string `yaml:"log_store" default:"conditional-put" oneof:"conditional-put dynamodb"`
+	// The DynamoDB table, with log_store: dynamodb. Scheme is how the other writers
+	// begin the address of a table; all must spell it alike.
+	DynamoDBTable    string `yaml:"dynamodb_table" default:"delta_log"`
+	DynamoDBRegion   string `yaml:"dynamodb_region"`
+	DynamoDBEndpoint string `yaml:"dynamodb_endpoint"`
+	DynamoDBScheme   string `yaml:"dynamodb_scheme" default:"s3a" oneof:"s3a s3"`
+}
+
+// GCS overrides the application default credentials of Google.
+type GCS struct {
+	Endpoint        string `yaml:"endpoint"`
+	CredentialsFile string `yaml:"credentials_file"`
+	Anonymous       bool   `yaml:"anonymous"`
+}
+
+// Azure says how az:// and abfss:// addresses are reached; without key and token
+// the login is the environment's.
+type Azure struct {
+	Account    string `yaml:"account"`
+	Endpoint   string `yaml:"endpoint"`
+	AccountKey Secret `yaml:"account_key"`
+	SASToken   Secret `yaml:"sas_token"`
+	Anonymous  bool   `yaml:"anonymous"`
 }
 
 // Calendar is the business calendar of all tables.
@@ -103,7 +131,7 @@ type Process struct {
 type Table struct {
 	// Name is how commands call it; default: the last part of the location.
 	Name string `yaml:"name"`
-	// Location is a path, or a URL file:// or s3://.
+	// Location is a path, or a URL file://, s3://, gs://, az:// or abfss://.
 	Location string `yaml:"location"`
 	// Topics may be empty: such a table is filled by gscd load.
 	Topics []string `yaml:"topics"`

@@ -53,6 +53,8 @@ func (r *reader) validate(cfg *Config, checks Checks) {
 	r.validateKafka(&cfg.Kafka)
 	r.validateRegistry(&cfg.SchemaRegistry)
 	r.validateS3(&cfg.S3)
+	r.validateGCS(&cfg.GCS)
+	r.validateAzure(&cfg.Azure)
 	r.validateCalendar(cfg, checks)
 	r.validateProcess(cfg)
 	for i := range cfg.Tables {
@@ -179,6 +181,44 @@ func (r *reader) validateS3(s *S3) {
 	if s.SessionToken != "" && s.AccessKeyID == "" {
 		r.at("s3.session_token", "belongs to an access_key_id")
 	}
+	r.validateURL("s3.dynamodb_endpoint", s.DynamoDBEndpoint, "s3.access_key_id and .secret_access_key")
+	if s.LogStore == "dynamodb" {
+		return
+	}
+	for _, f := range []struct{ key, value, usual string }{
+		{"dynamodb_table", s.DynamoDBTable, "delta_log"}, {"dynamodb_region", s.DynamoDBRegion, ""},
+		{"dynamodb_endpoint", s.DynamoDBEndpoint, ""}, {"dynamodb_scheme", s.DynamoDBScheme, "s3a"},
+	} {
+		if f.value != f.usual {
+			r.at("s3."+f.key, "is used with log_store: dynamodb only")
+		}
+	}
+}
+
+func (r *reader) validateGCS(s *GCS) {
+	r.validateURL("gcs.endpoint", s.Endpoint, "gcs.credentials_file")
+	if s.Anonymous && s.CredentialsFile != "" {
+		r.at("gcs", "anonymous and credentials_file exclude each other")
+	}
+}
+
+func (r *reader) validateAzure(s *Azure) {
+	r.validateURL("azure.endpoint", s.Endpoint, "azure.account_key or .sas_token")
+	if strings.Contains(s.Endpoint, "?") {
+		r.at("azure.endpoint", "has a query, which would be printed: use azure.sas_token")
+	}
+	given := 0
+	for _, set := range []bool{s.AccountKey != "", s.SASToken != "", s.Anonymous} {
+		if set {
+			given++
+		}
+	}
+	if given > 1 {
+		r.at("azure", "account_key, sas_token and anonymous exclude each other")
+	}
+	if s.Account == "" && (s.AccountKey != "" || s.Endpoint != "") {
+		r.at("azure.account", "is missing: account_key and endpoint belong to one")
+	}
 }
 
 // validateURL checks an address of HTTP. A login in it would be printed.
@@ -230,7 +270,7 @@ func minutesOf(granularity string) int {
 
 func (r *reader) validateTable(t *Table, p string) {
 	if t.Location == "" {
-		r.at(p+".location", "is missing: write a path, file:///PATH or s3://BUCKET/PATH")
+		r.at(p+".location", "is missing: write a path, file:///PATH, s3://BUCKET/PATH, gs://BUCKET/PATH or az://CONTAINER/PATH")
 	} else if why := badLocation(t.Location); why != "" {
 		r.at(p+".location", "%s", why)
 	}
@@ -273,6 +313,23 @@ func (r *reader) validateTable(t *Table, p string) {
 func badLocation(location string) string {
 	scheme, rest, isURL := strings.Cut(location, "://")
 	bucket, folder, _ := strings.Cut(rest, "/")
+	form, login, section := "s3://BUCKET/PATH", "s3.access_key_id and .secret_access_key", "s3"
+	switch scheme {
+	case "gs":
+		form, login, section = "gs://BUCKET/PATH", "gcs.credentials_file", "gcs"
+	case "az":
+		form, login, section = "az://CONTAINER/PATH", "azure.account_key or .sas_token", "azure"
+	case "abfs", "abfss":
+		form, login, section = "abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/PATH", "azure.account_key or .sas_token", "azure"
+		container, account, named := strings.Cut(bucket, "@")
+		if isURL && (!named || container == "" || account == "") {
+			return "names no container and account: write " + form
+		}
+		bucket = container
+		if strings.Contains(container, ":") {
+			bucket = "@"
+		}
+	}
 	switch {
 	case !isURL:
 		return ""
@@ -280,16 +337,16 @@ func badLocation(location string) string {
 		return "a file URL has three slashes: file:///PATH"
 	case scheme == "file":
 		return ""
-	case scheme != "s3" && scheme != "s3a":
-		return fmt.Sprintf("the scheme %q is unknown: write a path, file:///PATH or s3://BUCKET/PATH", scheme)
+	case scheme != "s3" && scheme != "s3a" && section == "s3":
+		return fmt.Sprintf("the scheme %q is unknown: write a path, file:///PATH, s3://BUCKET/PATH, gs://BUCKET/PATH or az://CONTAINER/PATH", scheme)
 	case bucket == "":
-		return "names no bucket: write s3://BUCKET/PATH"
+		return "names no bucket: write " + form
 	case strings.Contains(bucket, "@"):
-		return "has a login in it, which would be printed: use s3.access_key_id and .secret_access_key"
+		return "has a login in it, which would be printed: use " + login
 	case strings.Trim(folder, "/") == "":
-		return "names a whole bucket: write s3://BUCKET/PATH"
+		return "names a whole bucket: write " + form
 	case strings.ContainsAny(rest, "?#"):
-		return "has a query or fragment: settings of the storage belong into the section s3"
+		return "has a query or fragment: settings of the storage belong into the section " + section
 	}
 	return ""
 }
@@ -423,5 +480,8 @@ func cleanLocation(location string) string {
 	case scheme == "file":
 		return path.Clean(rest)
 	}
-	return "s3://" + strings.TrimRight(rest, "/")
+	if scheme == "s3a" {
+		scheme = "s3"
+	}
+	return scheme + "://" + strings.TrimRight(rest, "/")
 }

@@ -35,7 +35,8 @@ type app struct {
 	loaded     *config.Config
 	loadedFrom string
 	// s3 is made when the first bucket is opened.
-	s3 *s3.Client
+	s3       *s3.Client
+	storages storages
 	// clusters are those that tables of this process read from, see openConsumer.
 	clusters clusters
 	// traffic is that of all of them.

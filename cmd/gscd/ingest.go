@@ -20,7 +20,7 @@ type settingFlag struct {
 // tableFlags let one table be ingested without a file. What they don't name
 // is set in a file, or in the environment.
 var tableFlags = []settingFlag{
-	{"location", "table.location", "address", "where the Delta table lies: a `path`, file:// or s3://"},
+	{"location", "table.location", "address", "where the Delta table lies: a `path`, file://, s3://, gs:// or az://"},
 	{"name", "table.name", "name", "the table's `name` (default: the last part of the location)"},
 	{"topic", "table.topics", "topic", "the `topics` that carry the table's changes, comma between"},
 	{"source", "table.source", "db.table", "the one `table` to take, db.table, from topics that carry several"},

@@ -81,7 +81,7 @@ version of each day stays readable: "gscd query --as-of 2022-07-16".`,
 	root.SetErr(a.stderr)
 	f := root.PersistentFlags()
 	f.StringVarP(&a.flags.config, "config", "c", "", "configuration `file` (default: GSCD_CONFIG, else "+defaultConfigFile+")")
-	f.StringVar(&a.flags.table, "table", "", "the table: an `address` (path, file://, s3://) or a configured name")
+	f.StringVar(&a.flags.table, "table", "", "the table: an `address` (path, file://, s3://, gs://, az://) or a configured name")
 	f.StringVar(&a.flags.format, "format", "", "`format` of what is printed: table, json, jsonl or csv (default: table on a terminal, else jsonl)")
 	f.StringVar(&a.flags.logLevel, "log-level", "info", "least `level` to log: debug, info, warn or error")
 	f.StringVar(&a.flags.logFormat, "log-format", "auto", "`format` of logs: json, console or auto (console on a terminal)")

@@ -91,7 +91,10 @@ func plainAddress(address string) string {
 	scheme, rest, isURL := strings.Cut(address, "://")
 	switch {
 	case isURL && scheme != "file":
-		return strings.TrimSuffix(scheme, "a") + "://" + strings.TrimRight(rest, "/")
+		if scheme == "s3a" {
+			scheme = "s3"
+		}
+		return scheme + "://" + strings.TrimRight(rest, "/")
 	case isURL:
 		address = rest
 	}

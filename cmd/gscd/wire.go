@@ -27,7 +27,7 @@ import (
 
 // openStore opens the storage of an address. Nothing is read or created.
 func (a *app) openStore(ctx context.Context, location string) (objstore.Store, error) {
-	store, err := address.Open(ctx, location, address.S3(a.openBucket))
+	store, err := address.Open(ctx, location, address.S3(a.openBucket), address.Google(a.openGoogle), address.Azure(a.openAzure))
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", address.Shown(location), err)
 	}
@@ -57,7 +57,11 @@ func (a *app) openBucket(ctx context.Context, bucket, folder string) (objstore.S
 			return nil, err
 		}
 	}
-	return a.s3.Store(bucket, folder)
+	store, err := a.s3.Store(bucket, folder)
+	if err != nil {
+		return nil, err
+	}
+	return a.logStore(ctx, store, bucket, folder)
 }
 
 // deadLetterAddress is where the dead-letter table of a table lies: beside it.
@@ -138,7 +142,7 @@ func (a *app) checkLocation(t *config.Table) func(context.Context) error {
 		if err != nil {
 			return err
 		}
-		if bucket, ok := store.(*s3.Store); ok {
+		if bucket, ok := store.(prober); ok {
 			return bucket.Probe(ctx)
 		}
 		if _, isLocal := store.(*local.Store); !isLocal {

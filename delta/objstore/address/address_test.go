@@ -55,6 +55,17 @@ func TestRefused(t *testing.T) {
 		{"s3://bucket/t?endpoint=http://host", address.ErrAddress},
 		{"s3://key:hush@bucket/t", address.ErrAddress},
 		{"gs://key:hush@bucket/t", address.ErrAddress},
+		{"gs://bucket/t", address.ErrUnavailable},
+		{"gs://bucket", address.ErrAddress},
+		{"az://lake/t", address.ErrUnavailable},
+		{"az:///t", address.ErrAddress},
+		{"az://key:hush@lake/t", address.ErrAddress},
+		{"abfss://lake@acct.dfs.core.windows.net/t", address.ErrUnavailable},
+		{"abfss://lake@acct.dfs.core.windows.net", address.ErrAddress},
+		{"abfss://lake@acct.elsewhere.example/t", address.ErrAddress},
+		{"abfss://lake/t", address.ErrAddress},
+		{"abfss://lake:hush@acct.dfs.core.windows.net/t", address.ErrAddress},
+		{"abfss://lake@acct.dfs.core.windows.net/t?sig=x", address.ErrAddress},
 	} {
 		if s, err := address.Open(t.Context(), c.address); !errors.Is(err, c.want) {
 			t.Errorf("open %q = %v, %v; want %v", c.address, s, err, c.want)
@@ -83,6 +94,28 @@ func TestOpenS3(t *testing.T) {
 	}
 }
 
+func TestOpenGoogleAndAzure(t *testing.T) {
+	for text, want := range map[string]string{
+		"gs://lake/dim/orders/": "google lake dim/orders",
+		"az://lake/orders":      "azure  lake orders",
+		"abfss://lake@acct.dfs.core.windows.net/dim/orders":   "azure acct lake dim/orders",
+		"ABFSS://lake@acct.blob.core.windows.net/dim/orders/": "azure acct lake dim/orders",
+	} {
+		var got string
+		store := mem.New()
+		s, err := address.Open(t.Context(), text, address.Google(func(_ context.Context, bucket, folder string) (objstore.Store, error) {
+			got = "google " + bucket + " " + folder
+			return store, nil
+		}), address.Azure(func(_ context.Context, account, container, folder string) (objstore.Store, error) {
+			got = "azure " + account + " " + container + " " + folder
+			return store, nil
+		}))
+		if err != nil || s != store || got != want {
+			t.Errorf("open %q: opened %q, %v; want %q", text, got, err, want)
+		}
+	}
+}
+
 func TestShown(t *testing.T) {
 	for text, want := range map[string]string{
 		"/data/a@b":              "/data/a@b",
@@ -90,6 +123,9 @@ func TestShown(t *testing.T) {
 		"s3://key:hush@lake/a@b": "s3://***@lake/a@b",
 		"s3://key:hush@lake":     "s3://***@lake",
 		"gs://a@b@lake/":         "gs://***@lake",
+
+		"abfss://lake@acct.dfs.core.windows.net/t":      "abfss://lake@acct.dfs.core.windows.net/t",
+		"abfss://lake:hush@acct.dfs.core.windows.net/t": "abfss://***@acct.dfs.core.windows.net/t",
 	} {
 		if got := address.Shown(text); got != want {
 			t.Errorf("%q is shown as %q, want %q", text, got, want)

@@ -251,6 +251,18 @@ func mayListCommits(prefix string) bool {
 	return rest == "" || rest[0] >= '0' && rest[0] <= '9'
 }
 
+// Probe finds out whether the DynamoDB table is there, and whether the bucket
+// can be committed to.
+func (s *Store) Probe(ctx context.Context) error {
+	if err := s.client.Check(ctx); err != nil {
+		return err
+	}
+	if bucket, ok := s.Store.(interface{ Probe(context.Context) error }); ok {
+		return bucket.Probe(ctx)
+	}
+	return nil
+}
+
 // Check finds out whether the DynamoDB table is there and has the right keys.
 // It needs the right dynamodb:DescribeTable.
 func (c *Client) Check(ctx context.Context) error {
