@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/google/uuid"
 
@@ -28,6 +29,10 @@ type part struct {
 	tags   []uint16
 }
 
+// uploads is how many files of a batch are stored at one time, while the next one is
+// encoded: on an object store each costs the wait for an answer.
+const uploads = 4
+
 // writeNew writes the new rows, one file a partition.
 func (w *Writer) writeNew(ctx context.Context, b *Batch, tx *delta.Transaction, out *Written) error {
 	if len(b.Rows) == 0 {
@@ -37,15 +42,31 @@ func (w *Writer) writeNew(ctx context.Context, b *Batch, tx *delta.Transaction, 
 	if err != nil {
 		return err
 	}
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	var storing sync.WaitGroup
+	places := make(chan struct{}, uploads)
 	for _, p := range parts {
-		add, err := w.writeFile(ctx, b.Schema, b.PartitionBy, p, b.Footer)
+		f, err := w.encodeFile(b.Schema, b.PartitionBy, p, b.Footer)
 		if err != nil {
-			return err
+			fail(err)
+			break
 		}
-		tx.Add(add)
-		out.added = append(out.added, addedFile{add, int64(len(p.rows)), p.keys, p.tags})
+		places <- struct{}{}
+		if ctx.Err() != nil {
+			break
+		}
+		storing.Go(func() {
+			defer func() { <-places }()
+			if err := w.store.Put(ctx, f.key, f.data); err != nil {
+				fail(fmt.Errorf("write data file: %w", err))
+			}
+		})
+		tx.Add(f.add)
+		out.added = append(out.added, addedFile{f.add, int64(len(p.rows)), p.keys, p.tags})
 	}
-	return nil
+	storing.Wait()
+	return context.Cause(ctx)
 }
 
 func split(b *Batch) ([]*part, error) {
@@ -86,6 +107,25 @@ func split(b *Batch) ([]*part, error) {
 
 // writeFile stores the rows of a partition as one data file.
 func (w *Writer) writeFile(ctx context.Context, s *schema.Schema, partitionBy []string, p *part, footer map[string]string) (*action.Add, error) {
+	f, err := w.encodeFile(s, partitionBy, p, footer)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.store.Put(ctx, f.key, f.data); err != nil {
+		return nil, fmt.Errorf("write data file: %w", err)
+	}
+	return f.add, nil
+}
+
+// encodedFile is a data file that is not stored yet.
+type encodedFile struct {
+	key  string
+	data []byte
+	add  *action.Add
+}
+
+// encodeFile makes the data file of the rows of a partition.
+func (w *Writer) encodeFile(s *schema.Schema, partitionBy []string, p *part, footer map[string]string) (*encodedFile, error) {
 	var columns []parquet.Column
 	var keep []int
 	for i, f := range s.Fields {
@@ -118,9 +158,6 @@ func (w *Writer) writeFile(ctx context.Context, s *schema.Schema, partitionBy []
 		return nil, fmt.Errorf("encode a data file: %w", err)
 	}
 	key := p.folder + "part-" + uuid.NewString() + ".parquet"
-	if err := w.store.Put(ctx, key, data); err != nil {
-		return nil, fmt.Errorf("write data file: %w", err)
-	}
 	names := make([]stats.Field, visible)
 	for i, c := range columns[:visible] {
 		names[i] = stats.Field{Name: c.Name, Type: c.Type}
@@ -130,10 +167,10 @@ func (w *Writer) writeFile(ctx context.Context, s *schema.Schema, partitionBy []
 	if values == nil {
 		values = map[string]*string{}
 	}
-	return &action.Add{
+	return &encodedFile{key, data, &action.Add{
 		Path: action.EncodePath(key), PartitionValues: values, Size: int64(len(data)),
 		ModificationTime: w.now().UnixMilli(), DataChange: true, Stats: stats.Encode(names, st, nil),
-	}, nil
+	}}, nil
 }
 
 // rewrite writes what is left of every touched file as a new one, in place of
