@@ -243,3 +243,47 @@ func arrive(c *Consumer, id change.PartitionID, a arrival) {
 	}
 	c.cluster.arrived(r, a)
 }
+
+// raw makes a client that knows the topic already, send writes values with it
+// while the metadata are not to be asked for.
+func (b *broker) raw() *kgo.Client {
+	b.t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(b.ListenAddrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.MetadataMinAge(50*time.Millisecond))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(cl.Close)
+	return cl
+}
+
+func (b *broker) send(cl *kgo.Client, partition int32, from, n int) {
+	b.t.Helper()
+	for i := range n {
+		if err := cl.ProduceSync(ctx(b.t), &kgo.Record{Topic: "t", Partition: partition, Value: fmt.Append(nil, from+i)}).FirstErr(); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+}
+
+// from gives an offset of partition 0.
+func from(offset int64) map[change.PartitionID]int64 {
+	return map[change.PartitionID]int64{id(0): offset}
+}
+
+// patient is until, past errors that may pass.
+func (r *reader) patient(want map[change.PartitionID]int64) {
+	r.t.Helper()
+	for end := time.Now().Add(8 * time.Second); time.Now().Before(end); {
+		done := true
+		for id, next := range want {
+			done = done && r.next[id] >= next
+		}
+		if done {
+			return
+		}
+		if _, err := r.poll(0); err != nil && !r.c.Retryable(err) {
+			r.t.Fatal(err)
+		}
+	}
+	r.t.Fatalf("positions %v, want %v", r.next, want)
+}
