@@ -81,29 +81,32 @@ func startQuorum(t testing.TB) (*quorum, *broker) {
 // the markers when the producer has its answer already.
 func (b *broker) untilSettled(t testing.TB, topic string) {
 	t.Helper()
-	admin := b.admin(t)
-	for end := time.Now().Add(3 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		stable, err := admin.ListCommittedOffsets(ctx, topic)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ends, err := admin.ListEndOffsets(ctx, topic)
-		if err != nil {
-			t.Fatal(err)
-		}
-		open := 0
-		ends.Each(func(o kadm.ListedOffset) {
-			if at, ok := stable.Lookup(o.Topic, o.Partition); !ok || at.Offset < o.Offset {
-				open++
-			}
-		})
-		if open == 0 {
-			return
-		}
+	for end := time.Now().Add(6 * time.Minute); b.unsettled(t, topic) > 0; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("%d partitions of %s have an open transaction", open, topic)
+			t.Fatalf("%d partitions of %s have an open transaction", b.unsettled(t, topic), topic)
 		}
 	}
+}
+
+// unsettled is the number of partitions that have an open transaction.
+func (b *broker) unsettled(t testing.TB, topic string) (n int) {
+	t.Helper()
+	admin := b.admin(t)
+	defer admin.Close()
+	stable, err := admin.ListCommittedOffsets(ctx, topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ends, err := admin.ListEndOffsets(ctx, topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ends.Each(func(o kadm.ListedOffset) {
+		if at, ok := stable.Lookup(o.Topic, o.Partition); !ok || at.Offset < o.Offset {
+			n++
+		}
+	})
+	return n
 }
 
 // leader gives the node that leads a partition.

@@ -3,6 +3,7 @@
 package integration
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -11,6 +12,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/gscd-io/gscd/delta"
+	"github.com/gscd-io/gscd/savepoint"
 )
 
 // fleet is one table in a bucket that several processes take the same traffic into.
@@ -79,10 +83,22 @@ func (f *fleet) finish() (rows int) {
 // owner names the process of the last commit, "" before there is one.
 func (f *fleet) owner() string {
 	f.t.Helper()
-	if !f.rig.exists() {
+	table, err := delta.Open(ctx, f.rig.store.Store)
+	if errors.Is(err, delta.ErrNotATable) {
 		return ""
 	}
-	return f.rig.progress().Owner
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	s, err := table.Snapshot(ctx)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	p, err := savepoint.ProgressOf(ctx, table, s)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return p.Owner
 }
 
 func owns(owner string, p *process) bool {
@@ -90,9 +106,9 @@ func owns(owner string, p *process) bool {
 }
 
 // until waits for something to become true, however slow the machine is.
-func (f *fleet) until(what string, within time.Duration, true func() bool) {
+func (f *fleet) until(what string, within time.Duration, reached func() bool) {
 	f.t.Helper()
-	for end := time.Now().Add(within); !true(); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(within); !reached(); time.Sleep(150 * time.Millisecond) {
 		if time.Now().After(end) {
 			f.t.Fatalf("not within %s: %s", within, what)
 		}

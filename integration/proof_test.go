@@ -17,6 +17,7 @@ func TestProof(t *testing.T) {
 		{"two owners", testTwoOwners},
 		{"paused process", testPausedProcess},
 		{"store faults", testStoreFaults},
+		{"hanging transaction", testHangingTransaction},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
