@@ -42,12 +42,13 @@ var legacy = []struct {
 var readerFeatures = map[string]bool{
 	FeatureDeletionVectors: true, FeatureTimestampNTZ: true, featureVacuumCheck: true, FeatureColumnMapping: true,
 	featureV2Checkpoint: true, featureTypeWidening: true, featureTypeWidening + "-preview": true,
+	"variantType": true, "variantType-preview": true, "variantShredding": true, "variantShredding-preview": true,
 }
 
 // foreignReaderFeatures are reader features of the protocol that gscd can't read
 // yet; ProtocolFor must know them to put them in both lists.
 var foreignReaderFeatures = []string{
-	"variantType", "variantShredding", "catalogManaged", "geospatial",
+	"catalogManaged", "geospatial",
 }
 
 // FeaturesOf gives the features that a protocol supports, listed or implied by

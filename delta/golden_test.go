@@ -77,11 +77,6 @@ var refused = map[string]string{
 	"delta-rs/err_table_e":                           "catalogOwned",
 	"kernel-java/catalog-owned-preview":              "catalogManaged",
 	"golden/deltalog-invalid-protocol-version/delta": "minReaderVersion 99",
-
-	"golden/spark-variant-checkpoint/delta":            "variantType-preview",
-	"kernel-java/spark-shredded-variant-preview-delta": "variantShredding-preview",
-	"kernel-rs/unshredded-variant":                     "variantType-preview",
-	"spark/variant-stats-no-checkpoint":                "variantType",
 }
 
 func openGolden(ctx context.Context, dir string) (*delta.Table, *delta.Snapshot, error) {

@@ -57,6 +57,10 @@ func FormatPartitionValue(v schema.Value, t schema.Type) *string {
 	return &text
 }
 
+// timestampForms are the texts that writers give timestamps, with any fraction. The
+// last is that of a date, whose column became a timestamp.
+var timestampForms = []string{"2006-01-02 15:04:05", time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02 15:04:05Z07:00", "2006-01-02"}
+
 // ParsePartitionValue reads the log's text of a partition value. A timestamp
 // without a zone is read as UTC: the log does not say its writer's zone. The
 // error wraps ErrPartitionValue.
@@ -107,7 +111,7 @@ func ParsePartitionValue(text *string, t schema.Type) (schema.Value, error) {
 			return schema.IntValue(d.Unix() / 86400), nil
 		}
 	case schema.Timestamp, schema.TimestampNTZ:
-		for _, form := range []string{"2006-01-02 15:04:05", "2006-01-02T15:04:05", time.RFC3339Nano} {
+		for _, form := range timestampForms {
 			if at, err := time.Parse(form, s); err == nil {
 				return schema.IntValue(at.UnixMicro()), nil
 			}

@@ -111,7 +111,7 @@ func (f *File) bind(columns []Column) ([]boundColumn, error) {
 			continue
 		}
 		var err error
-		if bound[i].node = n; c.Type.Nested != nil {
+		if bound[i].node = n; c.Type.Nested != nil || c.Type.Primitive == schema.Variant {
 			bound[i].nested, err = planNested(n, c.Type)
 		} else {
 			bound[i].converter, err = converterOf(n, c.Type)

@@ -22,6 +22,9 @@ type nestedPlan struct {
 	parts  []*nestedPlan // fields of a struct, the element of an array, key and value of a map
 	leaves []*node       // all below that are read; a value has at least one instance in each
 	leaf   converter
+	// Of a variant.
+	shred    *shredPlan
+	metadata *node
 }
 
 // planNested binds a type to a node of a file.
@@ -68,6 +71,10 @@ func planNested(n *node, t schema.Type) (*nestedPlan, error) {
 			value = p.inner.children[1]
 		}
 		_ = part(p.inner.children[0], t.Nested.Key) && part(value, t.Nested.Element)
+	case schema.Variant:
+		if p.shred, p.metadata, err = planVariant(n); err == nil {
+			p.leaves = append([]*node{p.metadata}, p.shred.leaves...)
+		}
 	default:
 		if !n.leaf {
 			return fail()
@@ -91,6 +98,7 @@ type nestedCells struct {
 	plan   *nestedPlan
 	leaves map[*node]*levelReader
 	buf    []byte
+	json   []byte
 	one    [1]schema.Value
 	used   int // bytes of the cells of the batch
 }
@@ -129,7 +137,7 @@ func (c *nestedCells) read(dst []schema.Value) error {
 			continue
 		}
 		_, w := binary.Uvarint(c.buf[1:])
-		dst[i] = schema.Value{Kind: schema.Compound, S: string(c.buf[1+w:])}
+		dst[i] = schema.Value{Kind: schema.Kind(c.buf[0]), S: string(c.buf[1+w:])}
 	}
 	return nil
 }
@@ -161,15 +169,15 @@ func (c *nestedCells) value(p *nestedPlan, dst []byte) ([]byte, error) {
 			return dst, err
 		}
 		if def < p.node.maxDef {
-			return append(dst, byte(schema.Null)), c.pass(p)
+			return append(dst, byte(schema.Null)), c.passAll(p.leaves)
 		}
 	}
 	return c.present(p, dst)
 }
 
-// pass consumes one instance of each leaf of a value that is not there.
-func (c *nestedCells) pass(p *nestedPlan) error {
-	for _, l := range p.leaves {
+// passAll consumes one instance of each leaf of a value that is not there.
+func (c *nestedCells) passAll(leaves []*node) error {
+	for _, l := range leaves {
 		r := c.leaves[l]
 		if _, _, err := r.current(); err != nil {
 			return err
@@ -181,7 +189,10 @@ func (c *nestedCells) pass(p *nestedPlan) error {
 
 // present appends a value that is there.
 func (c *nestedCells) present(p *nestedPlan, dst []byte) ([]byte, error) {
-	if p.t.Nested == nil {
+	switch {
+	case p.shred != nil:
+		return c.variant(p, dst)
+	case p.t.Nested == nil:
 		return c.leaf(p, dst)
 	}
 	from := len(dst)
@@ -197,7 +208,7 @@ func (c *nestedCells) present(p *nestedPlan, dst []byte) ([]byte, error) {
 			}
 		}
 		if !used {
-			err = c.pass(p)
+			err = c.passAll(p.leaves)
 		}
 	} else {
 		dst, err = c.repeat(p, dst)
@@ -220,7 +231,7 @@ func (c *nestedCells) repeat(p *nestedPlan, dst []byte) ([]byte, error) {
 		return dst, err
 	}
 	if def < p.inner.maxDef {
-		return dst, c.pass(p)
+		return dst, c.passAll(p.leaves)
 	}
 	for {
 		before := len(dst)
@@ -232,7 +243,7 @@ func (c *nestedCells) repeat(p *nestedPlan, dst []byte) ([]byte, error) {
 			}
 		}
 		if !used {
-			if err := c.pass(p); err != nil {
+			if err := c.passAll(p.leaves); err != nil {
 				return dst, err
 			}
 		}
@@ -260,14 +271,18 @@ func (c *nestedCells) leaf(p *nestedPlan, dst []byte) ([]byte, error) {
 	if !present {
 		return dst, corrupt("column %q: a value is NULL and must not be", p.node.name)
 	}
+	v, err := c.cell(&p.leaf, r, place)
+	return v.AppendEncoded(dst), err
+}
+
+// cell converts one value of a leaf.
+func (c *nestedCells) cell(conv *converter, l *levelReader, place int) (schema.Value, error) {
 	one := values{}
-	if p.node.physical >= format.ByteArray {
-		one.strs = []string{r.str(place)}
+	if l.leaf.physical >= format.ByteArray {
+		one.strs = []string{l.str(place)}
 	} else {
-		one.ints = []int64{r.int(place)}
+		one.ints = []int64{l.int(place)}
 	}
-	if err := p.leaf.cells(c.one[:], &one); err != nil {
-		return dst, err
-	}
-	return c.one[0].AppendEncoded(dst), nil
+	err := conv.cells(c.one[:], &one)
+	return c.one[0], err
 }

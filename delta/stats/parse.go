@@ -1,8 +1,10 @@
 package stats
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/gscd-io/gscd/delta/schema"
@@ -76,7 +78,11 @@ func Parse(text string, s *schema.Schema) (*FileStatistics, error) {
 	for _, field := range s.Fields {
 		if field.Type.IsLeaf() {
 			name := field.Stored()
-			f.columns[field.Name] = f.bounds(field.Type, low.Get(name), high.Get(name), nulls.Get(name))
+			b := f.bounds(field.Type, low.Get(name), high.Get(name), nulls.Get(name))
+			if field.Type.Primitive == schema.DoubleType && wasFloat(&field) {
+				b.Min, b.Max = nextFloat(b.Min, math.Inf(-1)), nextFloat(b.Max, math.Inf(1))
+			}
+			f.columns[field.Name] = b
 		}
 	}
 	return f, nil
@@ -93,6 +99,20 @@ func (f *FileStatistics) bounds(t schema.Type, low, high, nulls *fastjson.Value)
 		b.Min, b.Max = schema.Value{}, schema.Value{} // a writer that orders otherwise
 	}
 	return b
+}
+
+// wasFloat tells whether older files hold a double column as floats. Their bounds are
+// the shortest text of a float, which is not that of the double it is read as.
+func wasFloat(f *schema.Field) bool {
+	return bytes.Contains(f.Metadata["delta.typeChanges"], []byte(`"float"`))
+}
+
+// nextFloat gives the float beyond a bound.
+func nextFloat(v schema.Value, to float64) schema.Value {
+	if v.IsNull() {
+		return v
+	}
+	return schema.DoubleValue(float64(math.Nextafter32(float32(v.Float64()), float32(to))))
 }
 
 func count(v *fastjson.Value) (int64, bool) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"math/big"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -338,6 +339,23 @@ func BenchmarkParse(b *testing.B) {
 	for b.Loop() {
 		if _, err := stats.Parse(text, s); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// The bounds of a file of floats enclose the doubles that its values are read as.
+func TestBoundsOfWidenedFloats(t *testing.T) {
+	changes := map[string]json.RawMessage{"delta.typeChanges": json.RawMessage(`[{"fromType":"float","toType":"double"}]`)}
+	s, err := schema.New(schema.Field{Name: "d", Type: schema.Of(schema.DoubleType), Metadata: changes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range []float32{3.4, -3.4, 0.1, 1e-40, 3.4028235e38, 16777216} {
+		text := strconv.FormatFloat(float64(v), 'g', -1, 32)
+		f, err := stats.Parse(`{"minValues":{"d":`+text+`},"maxValues":{"d":`+text+`}}`, s)
+		b := f.Bounds("d")
+		if err != nil || b.Min.Float64() >= float64(v) || b.Max.Float64() <= float64(v) || b.Max.Float64()-b.Min.Float64() > math.Abs(float64(v)) && v > 1e-30 && v < 1e38 {
+			t.Errorf("%v: %v to %v, %v", float64(v), b.Min.Float64(), b.Max.Float64(), err)
 		}
 	}
 }

@@ -39,7 +39,7 @@ func ParseOrderBy(text string, s *schema.Schema) ([]Order, error) {
 	}
 	var orders []Order
 	err = p.list(func(column operand) error {
-		if f := s.Fields[column.column]; !f.Type.IsLeaf() {
+		if f := s.Fields[column.column]; !f.Type.IsLeaf() || f.Type.Primitive == schema.Variant {
 			return p.fault(column.at, "column %s is %s and has no order", f.Name, f.Type)
 		}
 		o := Order{Column: column.column}

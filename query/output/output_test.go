@@ -57,6 +57,14 @@ func printed(t *testing.T, format string, columns []schema.Field, rows ...[]sche
 	return buf.String()
 }
 
+func structOf(fields ...schema.Field) schema.Type {
+	return schema.Type{Primitive: schema.Struct, Nested: &schema.Nested{Fields: fields}}
+}
+
+func arrayOf(t schema.Type) schema.Type {
+	return schema.Type{Primitive: schema.Array, Nested: &schema.Nested{Element: t, ContainsNull: true}}
+}
+
 func TestCells(t *testing.T) {
 	micros := time.Date(2022, 7, 16, 8, 0, 0, 123456000, time.UTC).UnixMicro()
 	day := time.Date(2022, 7, 16, 0, 0, 0, 0, time.UTC).Unix() / 86400
@@ -101,6 +109,19 @@ func TestCells(t *testing.T) {
 		{"binary", of(schema.BinaryType), schema.BinaryValue("\x00\xff\x10"), `"AP8Q"`, `0x00ff10`},
 		{"array", schema.Type{Primitive: schema.Array, Nested: &schema.Nested{Element: of(schema.Long)}}, schema.StringValue(`[1,null]`), `[1,null]`, `[1,null]`},
 		{"empty binary", of(schema.BinaryType), schema.BinaryValue(""), `""`, `0x`},
+		{
+			"struct", structOf(field("d\"", schema.Decimal(5, 2)), field("s", of(schema.StringType)), field("t", of(schema.Date))),
+			schema.CompoundValue(schema.Value{Kind: schema.Dec, I: -5}, schema.NullValue(), schema.IntValue(day)),
+			`{"d\"":-0.05,"s":null,"t":"2022-07-16"}`, `{"d\"":-0.05,"s":null,"t":"2022-07-16"}`,
+		},
+		{"array of parts", arrayOf(arrayOf(of(schema.Long))), schema.CompoundValue(schema.CompoundValue(schema.IntValue(1), schema.NullValue()), schema.NullValue(), schema.CompoundValue()), `[[1,null],null,[]]`, `[[1,null],null,[]]`},
+		{
+			"map", schema.Type{Primitive: schema.Map, Nested: &schema.Nested{Key: of(schema.Date), Element: of(schema.BinaryType)}},
+			schema.CompoundValue(schema.IntValue(day), schema.BinaryValue("\x00"), schema.IntValue(0), schema.NullValue()), `{"2022-07-16":"AA==","1970-01-01":null}`, `{"2022-07-16":"AA==","1970-01-01":null}`,
+		},
+		{"map of texts", schema.Type{Primitive: schema.Map, Nested: &schema.Nested{Key: of(schema.StringType), Element: of(schema.Boolean)}}, schema.CompoundValue(schema.StringValue("a\nb"), schema.BoolValue(true)), `{"a\nb":true}`, `{"a\nb":true}`},
+		{"empty map", schema.Type{Primitive: schema.Map, Nested: &schema.Nested{Key: of(schema.StringType), Element: of(schema.Boolean)}}, schema.CompoundValue(), `{}`, `{}`},
+		{"variant", of(schema.Variant), schema.StringValue(`{"a":1}`), `{"a":1}`, `{"a":1}`},
 	} {
 		if got := string(AppendJSON(nil, tc.t, tc.v)); got != tc.json {
 			t.Errorf("%s: JSON %s, want %s", tc.name, got, tc.json)

@@ -143,7 +143,7 @@ type cell struct {
 	name    string // of the column in SQL, an identifier
 	inner   string // of the column of the files, an identifier; "" for a literal
 	literal string
-	missing bool // the version does not have the column, and the literal is NULL
+	missing bool // the version does not have the column, and the literal is NULL, or an error
 	// column is that of the files, typ the table's type with the names that its parts
 	// have there. Both are empty for a literal.
 	column parquet.Column
@@ -207,6 +207,8 @@ func (x *executor) groups(r *reading) ([]*group, error) {
 				switch {
 				case place < 0: // a column of a later day
 					c.literal, c.missing = literal(schema.Value{}, f.Type), true
+				case hasVariant(f.Type): // DuckDB takes those without annotation for structs
+					c.literal, c.missing = "CAST(error("+quoted("column "+f.Name+" has variants, which SQL does not read: ask for it without SQL, by --columns and --where")+") AS "+typeName(f.Type)+")", true
 				case slices.Contains(partitions, own.Fields[place].Name):
 					v, err := query.PartitionValue(add, own.Fields[place])
 					if err != nil {

@@ -18,7 +18,7 @@ var duckNames = map[schema.Primitive]string{
 	schema.Date: "DATE", schema.Timestamp: "TIMESTAMPTZ", schema.TimestampNTZ: "TIMESTAMP",
 }
 
-// typeName gives a type of a table as DuckDB spells it.
+// typeName gives a type of a table as DuckDB spells it. A variant is JSON.
 func typeName(t schema.Type) string {
 	return spelled(t, func(f *schema.Field) string { return f.Name })
 }
@@ -28,6 +28,8 @@ func fileTypeName(t schema.Type) string { return spelled(t, (*schema.Field).Stor
 
 func spelled(t schema.Type, name func(*schema.Field) string) string {
 	switch t.Primitive {
+	case schema.Variant:
+		return "JSON"
 	case schema.DecimalType:
 		return fmt.Sprintf("DECIMAL(%d,%d)", t.Precision, t.Scale)
 	case schema.Struct:
@@ -45,6 +47,15 @@ func spelled(t schema.Type, name func(*schema.Field) string) string {
 		return name
 	}
 	return "VARCHAR" // a column that never had a value
+}
+
+// hasVariant tells whether a type is a variant, or has some inside.
+func hasVariant(t schema.Type) bool {
+	if t.Nested == nil {
+		return t.Primitive == schema.Variant
+	}
+	return hasVariant(t.Nested.Key) || hasVariant(t.Nested.Element) ||
+		slices.ContainsFunc(t.Nested.Fields, func(f schema.Field) bool { return hasVariant(f.Type) })
 }
 
 // mapped tells whether parts of structs have other names in files.
