@@ -152,6 +152,12 @@ func mappingMode(p *action.Protocol, m *action.Metadata) string {
 	return mode
 }
 
+// CheckWritable says, before anything is planned, whether a transaction on the
+// snapshot would be refused for a table feature. The error wraps ErrUnsupportedFeature.
+func (s *Snapshot) CheckWritable() error {
+	return checkWritable(s.protocol, s.metadata, s.schema, nil)
+}
+
 // checkWritable refuses to write where a feature asks for what gscd does not
 // do. A listed feature that nothing uses is no hindrance where its absence from
 // data and metadata can be seen.

@@ -87,11 +87,6 @@ func (l *Lane) passOver(p *snapshotter.Partition, st change.PartitionState, anew
 		next = st.End
 		l.markIncomplete(fmt.Sprintf("offsets %d to %d of %s are gone, and what comes in their place may lack some", st.End, p.Next-1, p.ID()))
 	}
-	span := p.Next - p.Start
-	p.Start = min(p.Start, next)
-	p.Next = next
-	if next = p.Next - p.Start; next < span {
-		l.p.Totals.Rewound += span - next
-	}
+	moveTo(l.p, p, next)
 	l.batch.dirty = true
 }

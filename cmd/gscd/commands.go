@@ -31,6 +31,8 @@ var commands = []newCommand{
 	newDescribeCommand,
 	newRollbackCommand,
 	newSealCommand,
+	newAdoptCommand,
+	newOffsetsCommand,
 	newSavepointCommand,
 	newVacuumCommand,
 	newDeadLetterCommand,

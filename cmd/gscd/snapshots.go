@@ -155,7 +155,6 @@ func evidenceRecord(m *savepoint.Map, e savepoint.Entry, seal *savepoint.Seal) o
 		{Name: "counts", Value: countsRecord(ev.Counts, m.DeadLettersUpTo(in, e.Label))},
 		{Name: "split_pairs", Value: ev.Counts.SplitPairs},
 		{Name: "foreign", Value: foreignRecords(ev.Foreign)},
-		{Name: "foreign_commits", Value: ev.Counts.Foreign},
 		{Name: "digest", Value: ev.Digest},
 		{Name: "partitions", Value: partitions},
 		{Name: "lines", Value: lines},
@@ -208,6 +207,6 @@ func countsRecord(c progress.Counts, deadLetters int64) output.Record {
 		{Name: "truncates", Value: c.Truncates}, {Name: "superseded", Value: c.Superseded}, {Name: "duplicates", Value: c.Duplicates},
 		{Name: "late", Value: c.Late}, {Name: "drift", Value: c.Drift}, {Name: "tombstones", Value: c.Tombstones},
 		{Name: "filtered", Value: c.Filtered}, {Name: "replaced_times", Value: c.Replaced}, {Name: "new_lines", Value: c.NewLines},
-		{Name: "dead_letter", Value: deadLetters},
+		{Name: "dead_letter", Value: deadLetters}, {Name: "foreign", Value: c.Foreign},
 	}
 }
