@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gscd-io/gscd/delta/objstore"
+	"github.com/gscd-io/gscd/delta/objstore/counting"
 	"github.com/gscd-io/gscd/delta/objstore/mem"
 	"github.com/gscd-io/gscd/delta/parquet"
 	"github.com/gscd-io/gscd/delta/schema"
@@ -135,6 +136,54 @@ func TestExcerptsAreEnough(t *testing.T) {
 		restoreParts := sql.SetMaxParts(i % 2 * 32)
 		sameAsWarehouse(t, statement, s)
 		restoreParts()
+	}
+}
+
+// Tables of this machine and of another store go together.
+func TestTablesHereAndThere(t *testing.T) {
+	s, restore := farShop(t)
+	defer restore()
+	for _, mixed := range []shop{{sharedShop.users, s.orders}, {s.users, sharedShop.orders}} {
+		for i, statement := range []string{
+			"SELECT o.id, u.name FROM orders o JOIN user_dim u ON o.uid = u.id AND o.dt = u.dt WHERE o.dt = '2022-07-12' AND o.id > 20 AND u.id < 4",
+			"SELECT u.city, sum(o.price) FROM orders o JOIN user_dim u ON o.uid = u.id AND o.dt = u.dt WHERE o.dt >= '2022-07-15' GROUP BY u.city",
+			"SELECT id FROM user_dim WHERE dt = '2022-07-12' AND id < 8 EXCEPT SELECT uid FROM orders WHERE dt = '2022-07-12' AND price > 12",
+		} {
+			restoreParts := sql.SetMaxParts(i % 2 * 32)
+			sameAsWarehouse(t, statement, mixed)
+			restoreParts()
+		}
+	}
+}
+
+// A column costs less than all, and a few of its rows less than the column; and a file
+// that can't have them nothing.
+func TestExcerptsAreNoMore(t *testing.T) {
+	s, restore := farShop(t)
+	defer restore()
+	counted := counting.New(s.users)
+	o := sql.Options{Tables: []sql.Table{table(counted, "user_dim")}}
+	read := func(statement string) (bytes int64, files int) {
+		t.Helper()
+		counted.Reset()
+		a := mustAsk(t, o, statement)
+		if a.stats.Files != len(counted.Opened()) {
+			t.Errorf("%s: %d files, %q were opened", statement, a.stats.Files, counted.Opened())
+		}
+		vectors := counted.Data().Read - a.stats.Fetched
+		if a.stats.Fetched <= 0 || vectors < 0 || a.stats.Fetched > a.stats.Bytes {
+			t.Errorf("%s: %+v of %s", statement, a.stats, counted.Data())
+		}
+		return a.stats.Fetched, a.stats.Files
+	}
+	all, files := read("SELECT * FROM user_dim WHERE dt = '2022-07-12'")
+	column, _ := read("SELECT name FROM user_dim WHERE dt = '2022-07-12'")
+	rows, some := read("SELECT name FROM user_dim WHERE dt = '2022-07-12' AND id = 18")
+	none, few := read("SELECT name FROM user_dim WHERE dt = '2022-07-12' AND id >= 25")
+	count, _ := read("SELECT count(*) FROM user_dim WHERE dt = '2022-07-12' AND id = 18")
+	t.Logf("%d bytes of %d files; a column %d; a row %d of %d files; rows of the last days %d of %d files; one row counted %d", all, files, column, rows, some, none, few, count)
+	if column >= all || rows >= column || count >= rows || some > files || few != 1 {
+		t.Error("more was read than is needed")
 	}
 }
 

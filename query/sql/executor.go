@@ -27,6 +27,7 @@ type executor struct {
 	scans     []*scan             // of files of stores that are not local
 	skipped   map[groupFile]bool  // files of groups that no row is to be had from
 	joined    map[*reading]bool   // which tables are a join
+	whole     bool                // all of each file is fetched
 }
 
 // groupFile is a file of a group of a reading, by the group's number.

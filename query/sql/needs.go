@@ -96,9 +96,12 @@ func (x *executor) needs(ctx context.Context) (again bool, err error) {
 			x.scans[n].columns[column] = true
 		}
 	}
-	if !x.readFilters(text.String()) {
+	if !x.readFilters(text.String()) || x.whole {
 		for _, s := range x.scans {
 			s.filters = nil
+			for i := range s.of.fields {
+				s.columns[i] = s.columns[i] || x.whole
+			}
 		}
 	}
 	for _, s := range x.scans {

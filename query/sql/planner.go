@@ -29,6 +29,7 @@ type planner struct {
 	asked     []string              // what the statement asks for by dt = …
 	minute    string                // of the statement's clock; "" where it decided nothing
 	notices   []string              // in order, each once
+	whole     bool                  // excerpts are not enough: all of each file is fetched
 }
 
 // branch is a label, or a text that might be one, as a part of a table's view.

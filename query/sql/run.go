@@ -41,6 +41,10 @@ func Run(ctx context.Context, text string, o Options) (*Rows, error) {
 		if errors.Is(err, errNewMinute) && attempt < 3 {
 			continue
 		}
+		if err != nil && !p.whole && isHole(err) {
+			p.whole = true
+			continue
+		}
 		if err == nil && o.Notice != nil && !p.statement.dry {
 			for _, n := range p.notices {
 				o.Notice(n)
@@ -62,6 +66,13 @@ func (o Options) withDefaults() Options {
 
 // errNewMinute: the days were chosen by a clock that has moved on.
 var errNewMinute = errors.New("the clock went past a minute while the query was planned; run it again")
+
+// isHole tells the error of a page that is not in an excerpt. Then the plan did not
+// name all that is read, and whole files are fetched.
+func isHole(err error) bool {
+	var fault *Error
+	return errors.As(err, &fault) && strings.Contains(fault.Message, "TProtocolException")
+}
 
 // run runs the statement on the days that were planned.
 func (p *planner) run(ctx context.Context) (rows *Rows, err error) {
@@ -109,6 +120,7 @@ func (p *planner) run(ctx context.Context) (rows *Rows, err error) {
 			return nil, errNewMinute
 		}
 	}
+	x.whole = p.whole
 	again := true
 	for again {
 		if err := x.layOut(ctx, p.readings); err != nil {
@@ -144,6 +156,9 @@ func (p *planner) run(ctx context.Context) (rows *Rows, err error) {
 		for row, err := range s.rows {
 			if err != nil {
 				err = x.fault(asError(p.statement.text, err, false))
+				if isHole(err) && !p.whole && len(x.scans) > 0 {
+					err = fmt.Errorf("%w; what the statement reads was not recognized in its plan, which is a fault of gscd: say * in the place of its columns", err)
+				}
 			}
 			if !yield(row, err) {
 				return
