@@ -386,3 +386,21 @@ func BenchmarkPack(b *testing.B) {
 		}
 	}
 }
+
+// A last group of fewer than 4 bytes, as the Rust kernel writes it; no other group
+// stands for more than 4 bytes.
+func TestShortGroupsOfZ85(t *testing.T) {
+	for text, want := range map[string]string{
+		"##093": "\x03\x00\x00\x00", "0rr91##093": "\x01\x00\x00\x00\x03\x00\x00\x00", "###2&": "\xf2\x00\x00\x00", "#0rr9": "\x03\x03\x03\x00",
+	} {
+		got, err := dv.DecodeZ85(text)
+		if err != nil || string(got) != want {
+			t.Errorf("%q: %x, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"##09300000", "#####", "###00%", "%nSc1", "####0", "###99"} {
+		if got, err := dv.DecodeZ85(text); !errors.Is(err, dv.ErrCorrupt) {
+			t.Errorf("%q: %x, %v", text, got, err)
+		}
+	}
+}

@@ -37,24 +37,32 @@ func EncodeZ85(data []byte) string {
 	return string(out)
 }
 
-// DecodeZ85 gives the bytes of a text. The error wraps ErrCorrupt.
+// DecodeZ85 gives the bytes of a text, a multiple of 4. A last group of fewer than 4
+// bytes may be written as the Rust kernel does: a "#" for each byte that is missing,
+// then the digits of those that are there. (By the RFC no group begins with "#": it
+// would stand for more than 4 bytes.) The error wraps ErrCorrupt.
 func DecodeZ85(text string) ([]byte, error) {
 	if len(text)%5 != 0 {
 		return nil, fmt.Errorf("%w: Z85 text of %d characters", ErrCorrupt, len(text))
 	}
 	out := make([]byte, 0, len(text)/5*4)
 	for i := 0; i < len(text); i += 5 {
+		group, missing := text[i:i+5], 0
+		for i+5 == len(text) && missing < 3 && group[missing] == '#' {
+			missing++
+		}
 		v := uint64(0)
-		for j := range 5 {
-			d := z85Values[text[i+j]]
+		for j := missing; j < 5; j++ {
+			d := z85Values[group[j]]
 			if d < 0 {
-				return nil, fmt.Errorf("%w: %q is no Z85 character", ErrCorrupt, text[i+j])
+				return nil, fmt.Errorf("%w: %q is no Z85 character", ErrCorrupt, group[j])
 			}
 			v = v*85 + uint64(d)
 		}
-		// Some writers fill the last group with characters that stand for more
-		// than 4 bytes; Spark and the kernels cut them, so they are read alike.
-		out = binary.BigEndian.AppendUint32(out, uint32(v))
+		if v>>(8*(4-missing)) != 0 {
+			return nil, fmt.Errorf("%w: %q stands for more than %d bytes in Z85", ErrCorrupt, group, 4-missing)
+		}
+		out = binary.BigEndian.AppendUint32(out, uint32(v)<<(8*missing))
 	}
 	return out, nil
 }
