@@ -81,22 +81,24 @@ func (r *replay) apply(c *action.Commit) {
 	}
 	var places map[string]int64 // of the paths that this commit takes away
 	for _, remove := range c.Removes {
-		kept, gone := without(r.file(remove.Path), remove.Key())
+		key := remove.Key()
+		kept, gone := without(r.file(key.Path), key)
 		if gone != nil {
-			r.setFile(remove.Path, kept)
+			r.setFile(key.Path, kept)
 			r.numFiles--
 			if len(c.Adds) > 0 {
 				if places == nil {
 					places = make(map[string]int64, len(c.Removes))
 				}
-				places[remove.Path] = gone.seq
+				places[key.Path] = gone.seq
 			}
 		}
 	}
 	r.removes = append(r.removes, c.Removes...)
 	for _, add := range c.Adds {
-		seq, placed := places[add.Path]
-		kept, gone := without(r.file(add.Path), add.Key())
+		key := add.Key()
+		seq, placed := places[key.Path]
+		kept, gone := without(r.file(key.Path), key)
 		switch {
 		case gone != nil: // the same logical file again: new stats or tags
 			seq = gone.seq
@@ -105,7 +107,7 @@ func (r *replay) apply(c *action.Commit) {
 			seq = r.nextSeq
 			r.nextSeq++
 		}
-		r.setFile(add.Path, &file{add: add, seq: seq, other: kept})
+		r.setFile(key.Path, &file{add: add, seq: seq, other: kept})
 		r.numFiles++
 	}
 }

@@ -97,9 +97,10 @@ func (s *Snapshot) Files() []*action.Add {
 	return s.sorted
 }
 
-// File finds a live file by its path, byte for byte as the log has it.
+// File finds a live file by its path, byte for byte as the log has it; of an
+// absolute path on this machine /x and file:/x are one.
 func (s *Snapshot) File(path string) (*action.Add, bool) {
-	f, ok := s.files.get(path)
+	f, ok := s.files.get((&action.Add{Path: path}).Key().Path)
 	if !ok {
 		return nil, false
 	}

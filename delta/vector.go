@@ -20,7 +20,13 @@ func ReadDeletionVector(ctx context.Context, store objstore.Store, add *action.A
 	fault := func(err error) (*dv.Bitmap, error) {
 		return nil, fmt.Errorf("deletion vector of %s: %w", add.Path, err)
 	}
-	key, stored, err := VectorKey(d)
+	var err error
+	key, stored := "", true
+	if d.StorageType == "p" {
+		store, key, err = Locate(store, d.PathOrInlineDV)
+	} else {
+		key, stored, err = VectorKey(d)
+	}
 	if err != nil {
 		return fault(err)
 	}

@@ -51,17 +51,21 @@ func (s *Scan) scanFile(ctx context.Context, index int, emit func(*selection) er
 }
 
 func (s *Scan) readFile(ctx context.Context, add *action.Add, emit func(*selection) error) error {
-	key, err := action.Key(add.Path)
-	if err != nil {
-		return err
-	}
-	// Rows of the vector past the end of the file hide nothing; the other engines
-	// take them so too, and there are tables with such a vector.
+	// Rows of the vector past the end of the file hide nothing, as in other engines.
 	deleted, err := delta.ReadDeletionVector(ctx, s.store, add)
 	if err != nil {
 		return asFileError(add, err)
 	}
-	file, err := s.open(ctx, key, add.Size)
+	live := func(uint32) bool { return true }
+	if deleted != nil {
+		live = func(row uint32) bool { return !deleted.Contains(row) }
+	}
+	return s.readRows(ctx, add, live, emit)
+}
+
+// readRows is readFile of the rows of the file, by their places, that are wanted.
+func (s *Scan) readRows(ctx context.Context, add *action.Add, wanted func(row uint32) bool, emit func(*selection) error) error {
+	file, err := s.open(ctx, add)
 	if err != nil {
 		return asFileError(add, err)
 	}
@@ -81,7 +85,7 @@ func (s *Scan) readFile(ctx context.Context, add *action.Add, emit func(*selecti
 	take := func(first int64, n int) error {
 		rows.first, rows.kept = first, all[:0]
 		for row := range int32(n) {
-			if deleted == nil || !deleted.Contains(uint32(first+int64(row))) {
+			if wanted(uint32(first + int64(row))) {
 				rows.kept = append(rows.kept, row)
 			}
 		}
@@ -143,16 +147,20 @@ const wholeFile = 1 << 20
 
 // open opens a data file. A large one is read by ranges: its footer, then the
 // columns that are needed, a row group at a time.
-func (s *Scan) open(ctx context.Context, key string, size int64) (*parquet.File, error) {
-	if size > wholeFile {
-		return parquet.Open(objstore.NewReaderAt(ctx, s.store, key, size), size)
-	}
-	data, err := s.store.Get(ctx, key)
+func (s *Scan) open(ctx context.Context, add *action.Add) (*parquet.File, error) {
+	store, key, err := delta.Locate(s.store, add.Path)
 	if err != nil {
 		return nil, err
 	}
-	if int64(len(data)) != size {
-		return nil, fmt.Errorf("%w: it has %d bytes, the log says %d", ErrFileMismatch, len(data), size)
+	if add.Size > wholeFile {
+		return parquet.Open(objstore.NewReaderAt(ctx, store, key, add.Size), add.Size)
+	}
+	data, err := store.Get(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(data)) != add.Size {
+		return nil, fmt.Errorf("%w: it has %d bytes, the log says %d", ErrFileMismatch, len(data), add.Size)
 	}
 	return parquet.OpenBytes(data)
 }

@@ -37,7 +37,8 @@ func (d *DeletionVector) UniqueID() string {
 }
 
 // FileKey identifies a logical file: two file actions reconcile with each other
-// iff their keys are equal.
+// iff their keys are equal. Path is as the log has it, but for local files: /x and
+// file:/x are one, as they are for Spark, and a remove of one ends the other.
 type FileKey struct {
 	Path    string
 	Storage string
@@ -46,7 +47,7 @@ type FileKey struct {
 }
 
 func keyOf(path string, d *DeletionVector) FileKey {
-	k := FileKey{Path: path, Offset: -1}
+	k := FileKey{Path: canonical(path), Offset: -1}
 	if d != nil {
 		k.Storage, k.DV = d.StorageType, d.PathOrInlineDV
 		if d.Offset != nil {

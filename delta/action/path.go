@@ -45,6 +45,42 @@ func Key(encoded string) (string, error) {
 	return key, nil
 }
 
+// AbsolutePath decodes an absolute path of a file action, exactly once: a URI without
+// a trailing part, or the bare path that a file: URI names. The error wraps one of
+// the sentinels above.
+func AbsolutePath(encoded string) (string, error) {
+	bare := canonical(encoded)
+	if !strings.HasPrefix(bare, "/") && !hasScheme(bare) {
+		return "", fmt.Errorf("%w: %q is relative", ErrBadPath, encoded)
+	}
+	decoded, ok := unescape(bare)
+	if !ok || strings.IndexByte(decoded, 0) >= 0 {
+		return "", fmt.Errorf("%w: %q", ErrBadPath, encoded)
+	}
+	for part := range strings.SplitSeq(decoded, "/") {
+		if part == ".." || part == "." {
+			return "", fmt.Errorf("%w: %q", ErrPathEscapes, encoded)
+		}
+	}
+	return decoded, nil
+}
+
+// canonical gives one form of the forms that a path of the local file system has:
+// file:/x, file:///x and /x are one file. Other paths stay as they are.
+func canonical(path string) string {
+	if len(path) < 6 || path[0] != 'f' && path[0] != 'F' || !strings.EqualFold(path[:6], "file:/") {
+		return path
+	}
+	bare := path[5:]
+	if rest, ok := strings.CutPrefix(bare, "///"); ok {
+		return "/" + rest
+	}
+	if strings.HasPrefix(bare, "//") { // of another host
+		return path
+	}
+	return bare
+}
+
 // hasScheme reports whether s begins with a URI scheme. "ts=2024-01-01 10:00/f"
 // does not: a scheme has no "=".
 func hasScheme(s string) bool {

@@ -31,6 +31,15 @@ type Object struct {
 	Modified time.Time
 }
 
+// Elsewhere is a Store that also leads to objects outside of its root, where whoever
+// opened it allowed that. The log of a shallow clone names such objects.
+type Elsewhere interface {
+	// Absolute gives the store and the key of an absolute path ("/data/t/f.parquet") or
+	// URI ("s3://bucket/t/f.parquet"), decoded and without "..". The error says that it
+	// is not allowed.
+	Absolute(path string) (Store, string, error)
+}
+
 // Store keeps objects under keys below one root. Every call is safe for
 // concurrent use. Errors wrap the sentinels above and name the key. A key that
 // would leave the root (empty, "..", absolute) is refused by every call.

@@ -292,4 +292,3 @@ func appendDecimal(dst, b []byte) ([]byte, error) {
 	}
 	return append(dst, v.DecimalText(scale)...), nil
 }
-

@@ -24,6 +24,9 @@ type Options struct {
 	// StaleTemp is the age from which a temporary file counts as left behind
 	// by a crash. Default 24 h, far above the longest single write.
 	StaleTemp time.Duration
+	// Outside are folders that absolute paths in the log may lead to, besides the
+	// root: the tables that a shallow clone is one of. None by default.
+	Outside []string
 }
 
 // Store keeps each object in a file below its root. It is safe for concurrent
@@ -34,7 +37,27 @@ type Store struct {
 	cleaned sync.Map // folders whose stale temporary files were looked for
 }
 
-var _ objstore.Store = (*Store)(nil)
+var (
+	_ objstore.Store     = (*Store)(nil)
+	_ objstore.Elsewhere = (*Store)(nil)
+)
+
+// ErrOutside: an absolute path leads to no folder of Options.Outside.
+var ErrOutside = errors.New("path leads outside of the table, and it is not allowed to")
+
+// Absolute implements objstore.Elsewhere for the folders of Options.Outside.
+func (s *Store) Absolute(path string) (objstore.Store, string, error) {
+	for _, folder := range s.opts.Outside {
+		abs, err := filepath.Abs(folder)
+		if err != nil {
+			return nil, "", fmt.Errorf("open %s: %w", folder, err)
+		}
+		if key, ok := strings.CutPrefix(path, strings.TrimSuffix(abs, "/")+"/"); ok && key != "" {
+			return &Store{root: abs, opts: s.opts}, key, nil
+		}
+	}
+	return nil, "", fmt.Errorf("%w: %s", ErrOutside, path)
+}
 
 // New makes a store of the directory root, which need not exist yet. The error
 // says that the path can't be one: empty, or the path of a file.
