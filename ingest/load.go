@@ -230,7 +230,7 @@ func OpenIndex(ctx context.Context, store objstore.Store, base *delta.Snapshot, 
 // are whose rows have lost it, nil for nothing.
 func (l *Lane) openWriter(base *delta.Snapshot, was *upsert.Index) (*upsert.Writer, error) {
 	o := upsertOptions(l.key, l.o.CopyOnWrite)
-	o.Inherit, o.Was, o.Fill = inherit, was, l.fillLost
+	o.Inherit, o.Was, o.Fill, o.Progress = inherit, was, l.fillLost, l.o.IndexProgress
 	inner := o.Tag
 	o.Tag = func(cells []schema.Value) uint16 {
 		tag := inner(cells)

@@ -113,6 +113,9 @@ type Options struct {
 	// when nothing is left to do without a new record or a later clock.
 	Now      func() time.Time
 	UntilEnd bool
+	// IndexProgress, where set, is told how many of the files are in the key index
+	// that is being built.
+	IndexProgress func(files, of int)
 	// PollRecords bounds how many records a poll brings (5,000).
 	PollRecords int
 	// Decoders is the number of decoding goroutines (2).

@@ -262,7 +262,7 @@ func (s *session) command(t *testing.T, text string) ([]string, error) {
 	defer cancel()
 	c := exec.CommandContext(ctx, "sh", "-c", text)
 	c.Dir = s.dir
-	c.Env = []string{"PATH=" + s.bin + ":" + os.Getenv("PATH"), "HOME=" + s.root, "TERM=xterm", "NO_COLOR=1", "LC_ALL=C.UTF-8"}
+	c.Env = []string{"PATH=" + s.bin + ":" + os.Getenv("PATH"), "HOME=" + s.root, "TERM=dumb", "NO_COLOR=1", "LC_ALL=C.UTF-8"}
 	raw, err := atTerminal(t, c)
 	out := strings.Split(strings.ReplaceAll(string(raw), "\r\n", "\n"), "\n")
 	for i := range out {

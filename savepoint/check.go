@@ -53,6 +53,9 @@ type CheckOptions struct {
 	Repair bool
 	// Now is the time ages are counted from.
 	Now time.Time
+	// Progress, where set, is told how far a step is that may take long, by
+	// several goroutines.
+	Progress func(what string, done, total int)
 }
 
 // CheckReport is what Check found.
@@ -336,7 +339,10 @@ func (c *checker) openSavepoints(ctx context.Context) error {
 	if _, pinned := byVersion[c.newest.Version()]; !pinned {
 		c.verify(c.newest, Pin{Version: c.newest.Version()})
 	}
-	return c.table.EachSnapshot(ctx, versionsOf(c.pins), func(version int64, s *delta.Snapshot, err error) error {
+	versions, opened := versionsOf(c.pins), 0
+	return c.table.EachSnapshot(ctx, versions, func(version int64, s *delta.Snapshot, err error) error {
+		opened++
+		tell(c.Progress, "opening savepoints", opened, len(versions))
 		p := byVersion[version]
 		if err != nil {
 			if !isDamage(err) {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/delta/action"
@@ -99,12 +100,14 @@ func (c *checker) readParts(ctx context.Context) error {
 	for _, p := range c.parts {
 		list = append(list, p)
 	}
+	var counted atomic.Int64
 	work := make(chan *part)
 	var wg sync.WaitGroup
 	for range min(fileReaders, len(list)) {
 		wg.Go(func() {
 			for p := range work {
 				p.rows, p.err = p.count(ctx, c.store)
+				tell(c.Progress, "reading rows of files", int(counted.Add(1)), len(list))
 			}
 		})
 	}

@@ -41,6 +41,8 @@ type VacuumOptions struct {
 	// Now is the time ages are counted from.
 	Now    time.Time
 	DryRun bool
+	// Progress, where set, is told how far a step is that may take long.
+	Progress func(what string, done, total int)
 }
 
 // VacuumReport says what Vacuum did, or in a dry run would do.
@@ -175,7 +177,10 @@ func (v *vacuum) gather(ctx context.Context) error {
 	if err := keep(v.newest.Version(), v.newest.Files()); err != nil {
 		return err
 	}
-	err := v.table.EachFileSet(ctx, versionsOf(v.pins), func(version int64, files []*action.Add, err error) error {
+	versions, opened := versionsOf(v.pins), 0
+	err := v.table.EachFileSet(ctx, versions, func(version int64, files []*action.Add, err error) error {
+		opened++
+		tell(v.Progress, "reading savepoints", opened, len(versions))
 		if err != nil {
 			return unreadable(version, err)
 		}
@@ -216,6 +221,12 @@ func (v *vacuum) gather(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+func tell(progress func(what string, done, total int), what string, done, total int) {
+	if progress != nil {
+		progress(what, done, total)
+	}
 }
 
 func unreadable(version int64, err error) error {

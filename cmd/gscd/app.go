@@ -25,8 +25,9 @@ type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	environ        []string
-	// log is set before a command runs.
+	// log and steps are set before a command runs.
 	log   *zap.Logger
+	steps *steps
 	flags globalFlags
 	// brokerPatience bounds how long brokers are asked at the start; 0 is 15 s.
 	brokerPatience time.Duration
@@ -67,9 +68,17 @@ func (a *app) getenv(name string) string {
 	return ""
 }
 
+// errors is standard error, above the bars of what is at work.
+func (a *app) errors() io.Writer {
+	if a.steps == nil {
+		return a.stderr
+	}
+	return a.steps
+}
+
 // noticef writes a line for the person at the terminal: not a result, not a log.
 func (a *app) noticef(format string, args ...any) {
-	fmt.Fprintf(a.stderr, format+"\n", args...)
+	fmt.Fprintf(a.errors(), format+"\n", args...)
 }
 
 // defaultConfigFile is read where it exists and no other is named.

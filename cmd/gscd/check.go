@@ -52,7 +52,9 @@ func (a *app) check(ctx context.Context, o savepoint.CheckOptions) error {
 	if err != nil {
 		return err
 	}
+	o.Progress = a.steps.work()
 	report, err := savepoint.Check(ctx, table, o)
+	a.steps.close()
 	if err != nil {
 		return fmt.Errorf("check table %s: %w", ref.Name, err)
 	}

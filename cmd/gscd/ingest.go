@@ -119,6 +119,7 @@ them) instead of a broker, and stops at their end.`,
 
 // ingest runs the tables of the configuration.
 func (a *app) ingest(ctx context.Context, cfg *config.Config, f *ingestFlags, flags []config.Flag) error {
+	defer a.steps.close()
 	specs, closeFiles, err := a.specs(ctx, cfg, f)
 	defer closeFiles()
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/gscd-io/gscd/query/output"
 )
 
-// newLogger makes the logger of the process. JSON lines have the keys ts, level,
+// newLogger makes the logger of the process; terminal is what w leads to. JSON lines have the keys ts, level,
 // msg, and those of the event: table, topic, partition, offset, label, version, err.
-func newLogger(w io.Writer, level, format string) (*zap.Logger, error) {
+func newLogger(w io.Writer, terminal output.Terminal, level, format string) (*zap.Logger, error) {
 	var least zapcore.Level
 	switch level {
 	case "debug", "info", "warn", "error":
@@ -23,7 +23,6 @@ func newLogger(w io.Writer, level, format string) (*zap.Logger, error) {
 	default:
 		return nil, fmt.Errorf("log level %q is unknown: use debug, info, warn or error", level)
 	}
-	terminal := output.TerminalOf(w)
 	if format == "auto" {
 		format = "json"
 		if terminal.Width > 0 {

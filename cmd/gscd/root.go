@@ -134,11 +134,17 @@ func (a *app) setUp() error {
 	if _, err := output.Resolve(a.flags.format, a.stdout); err != nil {
 		return err
 	}
-	log, err := newLogger(a.stderr, a.flags.logLevel, a.flags.logFormat)
+	terminal := output.TerminalOf(a.stderr)
+	bars := terminal.Width
+	if a.flags.logFormat == "json" || a.getenv("TERM") == "dumb" {
+		bars = 0
+	}
+	a.steps = newSteps(a.stderr, bars, nil)
+	log, err := newLogger(a.steps, terminal, a.flags.logLevel, a.flags.logFormat)
 	if err != nil {
 		return err
 	}
-	a.log = log
+	a.log, a.steps.log = log, log
 	return nil
 }
 

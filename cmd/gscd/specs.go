@@ -57,6 +57,10 @@ func (a *app) specs(ctx context.Context, cfg *config.Config, f *ingestFlags) (sp
 			continue
 		}
 		o.Now, o.UntilEnd = clock, f.ends()
+		o.IndexProgress = a.steps.index(t.Name)
+		if o.UntilEnd {
+			o.Observer = a.steps.observe(t.Name)
+		}
 		var spec server.Spec
 		if len(f.input) > 0 {
 			topics := recorded[t.Name]
@@ -94,7 +98,12 @@ func (a *app) spec(t *config.Table, o ingest.Options) (server.Spec, error) {
 
 // laneOf makes the lane of a table with what it shares with the others.
 func laneOf(o ingest.Options, source ingest.Source, with server.Shared) (*ingest.Lane, error) {
-	o.Budget, o.Gate, o.Observer = with.Budget, with.Gate, with.Observer
+	o.Budget, o.Gate = with.Budget, with.Gate
+	if shown, ok := o.Observer.(*laneStep); ok {
+		shown.Observer = with.Observer
+	} else {
+		o.Observer = with.Observer
+	}
 	o.Store, o.DeadLetterStore = with.Count(o.Store), with.Count(o.DeadLetterStore)
 	return ingest.New(o, source)
 }

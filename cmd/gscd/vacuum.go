@@ -76,7 +76,9 @@ func (a *app) vacuum(ctx context.Context, o savepoint.VacuumOptions) error {
 		o.Retain = history
 	}
 	o.Now = time.Now()
+	o.Progress = a.steps.work()
 	report, err := savepoint.Vacuum(ctx, t.table, o)
+	a.steps.close()
 	if err != nil {
 		return fmt.Errorf("vacuum table %s: %w", t.Name, err)
 	}

@@ -49,6 +49,9 @@ type Options struct {
 	Fill func(path string, tag uint16, hidden []schema.Value)
 	// CopyOnWrite rewrites files instead of writing deletion vectors.
 	CopyOnWrite bool
+	// Progress, where it is set, is told how many of the files are in the index
+	// while Open builds it: at least at its begin, with 0, and at its end.
+	Progress func(files, of int)
 }
 
 // Writer is the index and the live files of one table at one version.
@@ -75,11 +78,19 @@ func New(store objstore.Store, o Options) *Writer {
 func Open(ctx context.Context, store objstore.Store, snap *delta.Snapshot, o Options) (*Writer, error) {
 	w := New(store, o)
 	w.index = NewIndex(rowsAbout(snap))
-	for _, add := range snap.Files() {
+	files := snap.Files()
+	tell := func(n int) {
+		if o.Progress != nil {
+			o.Progress(n, len(files))
+		}
+	}
+	for i, add := range files {
+		tell(i)
 		if err := w.index1(ctx, snap.Schema(), add, nil); err != nil {
 			return nil, fmt.Errorf("build the key index: %w", err)
 		}
 	}
+	tell(len(files))
 	w.o.Was = nil // it is large, and has done its service
 	return w, nil
 }
