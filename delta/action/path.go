@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path"
 	"strings"
+	"unicode/utf8"
 )
 
 // What is wrong with a path of the log.
@@ -15,7 +16,7 @@ var (
 	// ErrAbsolutePath: the path is an absolute one or a URI with a scheme. Such
 	// a file (a shallow clone has them) is outside of what a Store reaches.
 	ErrAbsolutePath = errors.New("path is absolute")
-	// ErrBadPath: the path can't be decoded.
+	// ErrBadPath: the path can't be decoded to a name in UTF-8.
 	ErrBadPath = errors.New("path is not URI-encoded")
 )
 
@@ -27,7 +28,7 @@ func Key(encoded string) (string, error) {
 		return "", fmt.Errorf("%w: %q", ErrAbsolutePath, encoded)
 	}
 	decoded, ok := unescape(encoded)
-	if !ok || strings.IndexByte(decoded, 0) >= 0 {
+	if !ok || strings.IndexByte(decoded, 0) >= 0 || !utf8.ValidString(decoded) {
 		return "", fmt.Errorf("%w: %q", ErrBadPath, encoded)
 	}
 	for part := range strings.SplitSeq(decoded, "/") {
@@ -54,7 +55,7 @@ func AbsolutePath(encoded string) (string, error) {
 		return "", fmt.Errorf("%w: %q is relative", ErrBadPath, encoded)
 	}
 	decoded, ok := unescape(bare)
-	if !ok || strings.IndexByte(decoded, 0) >= 0 {
+	if !ok || strings.IndexByte(decoded, 0) >= 0 || !utf8.ValidString(decoded) {
 		return "", fmt.Errorf("%w: %q", ErrBadPath, encoded)
 	}
 	for part := range strings.SplitSeq(decoded, "/") {

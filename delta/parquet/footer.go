@@ -54,6 +54,10 @@ func readFooter(r io.ReaderAt, size, guess int64) (*format.FileMetaData, *node, 
 	return meta, root, checkFooter(meta, leaves, size)
 }
 
+// maxDensity is how many rows a byte of a file can stand for. Columns of one value
+// come to some thousands; a file that says more would keep its reader busy for ever.
+const maxDensity = 1 << 17
+
 func checkFooter(meta *format.FileMetaData, leaves []*node, size int64) error {
 	var rows int64
 	for i := range meta.RowGroups {
@@ -80,6 +84,9 @@ func checkFooter(meta *format.FileMetaData, leaves []*node, size int64) error {
 	}
 	if rows != meta.NumRows {
 		return corrupt("%d rows in all, %d in its row groups", meta.NumRows, rows)
+	}
+	if rows/maxDensity > size {
+		return corrupt("%d rows in %d bytes", rows, size)
 	}
 	return nil
 }

@@ -1,11 +1,14 @@
 package parquet
 
 import (
+	"encoding/binary"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/gscd-io/gscd/delta/schema"
+	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
 	"pgregory.net/rapid"
 )
@@ -170,6 +173,35 @@ func TestDecimalsOfBytes(t *testing.T) {
 		v, ok := decimalOfBytes(c.bytes)
 		if ok != c.ok || ok && v.DecimalText(0) != c.text {
 			t.Errorf("%x = %s (%t), want %s", c.bytes, v.DecimalText(0), ok, c.text)
+		}
+	}
+}
+
+// A footer may say that there are 2^60 rows, of columns that nobody asks for.
+func TestDeclaredRowsAreBounded(t *testing.T) {
+	data, err := EncodeStructs([]struct {
+		A int64 `parquet:"a"`
+	}{{1}}, StructOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := OpenBytes(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for rows, ok := range map[int64]bool{1: true, 1 << 20: true, 1 << 40: false, 1 << 60: false, -1: false} {
+		meta := *f.meta
+		group := meta.RowGroups[0]
+		group.Columns = slices.Clone(group.Columns)
+		group.NumRows, group.Columns[0].MetaData.NumValues = rows, rows
+		meta.NumRows, meta.RowGroups = rows, []format.RowGroup{group}
+		raw, err := thrift.Marshal(&thrift.CompactProtocol{}, &meta)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bomb := append(binary.LittleEndian.AppendUint32(append(slices.Clone(data), raw...), uint32(len(raw))), magic...)
+		if _, err := OpenBytes(bomb); (err == nil) != ok || err != nil && !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%d rows: %v", rows, err)
 		}
 	}
 }
