@@ -42,6 +42,7 @@ var layers = []rule{
 	{"delta/deltalog", []string{"delta/checkpoint", "delta/parquet", "delta/stats", "delta/dv", "delta/action", "delta/objstore"}},
 	{"delta", []string{"delta/deltalog", "delta/checkpoint", "delta/parquet", "delta/stats", "delta/dv", "delta/action", "delta/objstore"}},
 	{"delta/upsert", []string{"delta"}},
+	{"delta/expr", nil},
 
 	{"ingest/change", nil},
 	{"ingest/decode", []string{"ingest/change"}},
@@ -256,6 +257,8 @@ func TestImportTable(t *testing.T) {
 		{"delta/parquet", "delta/checkpoint", false},
 		{"delta/objstore/s3", "delta/objstore", true},
 		{"delta/objstore", "delta/action", false},
+		{"delta/expr", "delta/schema", true},
+		{"delta/expr", "query/output", false},
 		{"delta/action", "delta/schema", true},
 		{"savepoint", "delta/action", true},
 		{"savepoint", "ingest", false},

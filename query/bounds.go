@@ -4,10 +4,10 @@ import (
 	"slices"
 
 	"github.com/gscd-io/gscd/delta/action"
+	"github.com/gscd-io/gscd/delta/expr"
 	"github.com/gscd-io/gscd/delta/parquet"
 	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/delta/stats"
-	"github.com/gscd-io/gscd/query/expr"
 )
 
 // planFiles leaves out the files that can't have a matching row by partition

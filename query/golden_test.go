@@ -18,11 +18,11 @@ import (
 	"time"
 
 	"github.com/gscd-io/gscd/delta"
+	"github.com/gscd-io/gscd/delta/expr"
 	"github.com/gscd-io/gscd/delta/objstore/local"
 	"github.com/gscd-io/gscd/delta/parquet"
 	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/query"
-	"github.com/gscd-io/gscd/query/expr"
 )
 
 // goldenTable is a table of another writer and what independent readers found in it.

@@ -7,11 +7,11 @@ import (
 	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/delta/action"
 	"github.com/gscd-io/gscd/delta/deltalog"
+	"github.com/gscd-io/gscd/delta/expr"
 	"github.com/gscd-io/gscd/delta/objstore/mem"
 	"github.com/gscd-io/gscd/delta/parquet"
 	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/query"
-	"github.com/gscd-io/gscd/query/expr"
 )
 
 // mappedField is a column's JSON under column mapping.

@@ -11,9 +11,9 @@ import (
 
 	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/delta/action"
+	"github.com/gscd-io/gscd/delta/expr"
 	"github.com/gscd-io/gscd/delta/objstore"
 	"github.com/gscd-io/gscd/delta/schema"
-	"github.com/gscd-io/gscd/query/expr"
 )
 
 // Options says which rows and columns of a version are read. The zero Options

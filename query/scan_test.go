@@ -16,11 +16,11 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gscd-io/gscd/delta/dv"
+	"github.com/gscd-io/gscd/delta/expr"
 	"github.com/gscd-io/gscd/delta/objstore"
 	"github.com/gscd-io/gscd/delta/objstore/mem"
 	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/query"
-	"github.com/gscd-io/gscd/query/expr"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

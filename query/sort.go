@@ -12,8 +12,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gscd-io/gscd/delta/expr"
 	"github.com/gscd-io/gscd/delta/schema"
-	"github.com/gscd-io/gscd/query/expr"
 )
 
 // place is where a row stands in the table: rows that --order-by does not tell

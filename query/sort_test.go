@@ -10,8 +10,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/gscd-io/gscd/delta/expr"
 	"github.com/gscd-io/gscd/delta/schema"
-	"github.com/gscd-io/gscd/query/expr"
 )
 
 func genSortCell(t *rapid.T, column int) schema.Value {

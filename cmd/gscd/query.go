@@ -9,9 +9,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gscd-io/gscd/delta"
+	"github.com/gscd-io/gscd/delta/expr"
 	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/query"
-	"github.com/gscd-io/gscd/query/expr"
 	"github.com/gscd-io/gscd/query/output"
 	"github.com/gscd-io/gscd/savepoint"
 )

@@ -248,9 +248,9 @@ func appendAnyJSON(dst []byte, v any) ([]byte, error) {
 	}
 	switch v := v.(type) {
 	case float64:
-		return appendFloat(dst, v, 64, true), nil
+		return AppendJSON(dst, schema.Of(schema.DoubleType), schema.DoubleValue(v)), nil
 	case float32:
-		return appendFloat(dst, float64(v), 32, true), nil
+		return AppendJSON(dst, schema.Of(schema.FloatType), schema.FloatValue(v)), nil
 	case Cell:
 		return AppendJSON(dst, v.Type, v.Value), nil
 	case json.RawMessage:
@@ -302,9 +302,9 @@ func appendAnyJSON(dst []byte, v any) ([]byte, error) {
 func appendAnyText(dst []byte, v any, joined bool) ([]byte, error) {
 	switch v := v.(type) {
 	case float64:
-		return appendFloat(dst, v, 64, false), nil
+		return AppendText(dst, schema.Of(schema.DoubleType), schema.DoubleValue(v)), nil
 	case float32:
-		return appendFloat(dst, float64(v), 32, false), nil
+		return AppendText(dst, schema.Of(schema.FloatType), schema.FloatValue(v)), nil
 	case Cell:
 		return AppendText(dst, v.Type, v.Value), nil
 	}

@@ -8,10 +8,10 @@ import (
 	"os"
 	"slices"
 
+	"github.com/gscd-io/gscd/delta/expr"
 	"github.com/gscd-io/gscd/delta/objstore"
 	"github.com/gscd-io/gscd/delta/parquet"
 	"github.com/gscd-io/gscd/query"
-	"github.com/gscd-io/gscd/query/expr"
 )
 
 // How excerpts are fetched, in bytes. Tests change them: their files are small.

@@ -12,9 +12,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gscd-io/gscd/delta/expr"
 	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/query"
-	"github.com/gscd-io/gscd/query/expr"
 )
 
 // DuckDB opens files of this machine only. Of the files of another store it gets

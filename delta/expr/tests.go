@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/gscd-io/gscd/delta/schema"
-	"github.com/gscd-io/gscd/query/output"
 )
 
 // Compare orders two non-NULL cells of one column as filters and --order-by do:
@@ -278,7 +277,7 @@ func quoteName(s *schema.Schema, column int) string {
 // quoteValue writes a value so that parsing it for its column gives it again.
 func quoteValue(s *schema.Schema, column int, v schema.Value) string {
 	t := s.Fields[column].Type
-	shown := string(output.AppendText(nil, t, v))
+	shown := string(schema.AppendText(nil, t, v))
 	isFloat := v.Kind == schema.Float || v.Kind == schema.Double
 	switch {
 	case v.Kind == schema.Bool:

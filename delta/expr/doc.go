@@ -1,4 +1,4 @@
-// Package expr holds the row filter of --where and the order of --order-by.
+// Package expr holds the row filter (--where) and the order (--order-by) of rows.
 //
 // Nouns: Predicate (a filter, typed against one schema), Evaluator (runs it over
 // batches of columns), Bounds (what is known of a column in one file), Order
