@@ -52,7 +52,7 @@ func newFake(t *testing.T) *fake {
 	f := &fake{blobs: map[string]*stored{}, page: 5000}
 	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f.requests.Add(1)
-		if f.before != nil && f.before(w, r) {
+		if before := f.hook(); before != nil && before(w, r) {
 			return
 		}
 		f.serve(w, r)
@@ -170,4 +170,17 @@ func (f *fake) list(w http.ResponseWriter, r *http.Request) {
 	if err := xml.NewEncoder(w).Encode(answer); err != nil {
 		panic(err)
 	}
+}
+
+// set has before answer the requests to come.
+func (f *fake) set(before func(w http.ResponseWriter, r *http.Request) bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.before = before
+}
+
+func (f *fake) hook() func(w http.ResponseWriter, r *http.Request) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.before
 }

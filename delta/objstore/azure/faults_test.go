@@ -41,26 +41,26 @@ func refusing(status int, code, message string) func(http.ResponseWriter, *http.
 func TestLostAnswerOfAPut(t *testing.T) {
 	f := newFake(t)
 	s := f.open(t, "t")
-	f.before = once("PUT", 1, f.lost)
+	f.set(once("PUT", 1, f.lost))
 	if err := s.PutIfAbsent(t.Context(), "log/0.json", []byte("ours")); err != nil {
 		t.Fatalf("a lost answer: %v", err)
 	}
 	for key, other := range map[string]string{"log/2.json": "theirs", "log/3.json": "ours"} {
-		f.before = nil
+		f.set(nil)
 		if err := f.open(t, "t").Put(t.Context(), key, []byte(other)); err != nil {
 			t.Fatal(err)
 		}
-		f.before = once("PUT", 1, func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) })
+		f.set(once("PUT", 1, func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) }))
 		// The same bytes of another writer are told apart by the token.
 		if err := s.PutIfAbsent(t.Context(), key, []byte("ours")); !errors.Is(err, objstore.ErrExist) {
 			t.Errorf("%s: %v, want one that is %v", key, err, objstore.ErrExist)
 		}
 	}
-	f.before = func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) }
+	f.set(func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) })
 	if err := s.PutIfAbsent(t.Context(), "k", nil); !errors.Is(err, objstore.ErrUnknownOutcome) || !errors.Is(err, objstore.ErrTemporary) {
 		t.Errorf("nothing is answered: %v", err)
 	}
-	f.before = nil
+	f.set(nil)
 	for key, want := range map[string]string{"log/0.json": "ours", "log/2.json": "theirs"} {
 		if got, err := s.Get(t.Context(), key); err != nil || string(got) != want {
 			t.Errorf("%s = %q, %v; want %q", key, got, err, want)
@@ -88,13 +88,13 @@ func TestRetries(t *testing.T) {
 			return true
 		},
 	} {
-		f.before = once("GET", 1, answer)
+		f.set(once("GET", 1, answer))
 		before := f.requests.Load()
 		if got, err := s.Get(t.Context(), "k"); err != nil || string(got) != "value" || f.requests.Load()-before != 2 {
 			t.Errorf("get = %q, %v after %d requests", got, err, f.requests.Load()-before)
 		}
 	}
-	f.before = refusing(503, "ServerBusy", "The server is busy.")
+	f.set(refusing(503, "ServerBusy", "The server is busy."))
 	before := f.requests.Load()
 	_, err := s.Get(t.Context(), "k")
 	if !errors.Is(err, objstore.ErrTemporary) || f.requests.Load()-before != 6 || !strings.Contains(err.Error(), "503 ServerBusy, 6 times") {
@@ -110,10 +110,10 @@ func TestStalled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.before = func(_ http.ResponseWriter, r *http.Request) bool {
+	f.set(func(_ http.ResponseWriter, r *http.Request) bool {
 		<-r.Context().Done()
 		panic(http.ErrAbortHandler)
-	}
+	})
 	if _, err := s.Get(t.Context(), "k"); !errors.Is(err, objstore.ErrTemporary) || !strings.Contains(err.Error(), "answered nothing for 30ms") {
 		t.Errorf("error %v", err)
 	}
@@ -139,7 +139,7 @@ func TestSentences(t *testing.T) {
 		}, "is no Azure Blob Storage: check azure.endpoint"},
 		"other": {lake, refusing(418, "Teapot", "I am one."), "refuses it with 418 Teapot (it says: I am one.), request r-1"},
 	} {
-		f.before = c.before
+		f.set(c.before)
 		s, err := azure.Open(c.container, "t", f.options())
 		if err != nil {
 			t.Fatal(err)
@@ -149,10 +149,10 @@ func TestSentences(t *testing.T) {
 			t.Errorf("%s: %v, want one that says %s", name, err, c.says)
 		}
 	}
-	f.before = func(w http.ResponseWriter, _ *http.Request) bool {
+	f.set(func(w http.ResponseWriter, _ *http.Request) bool {
 		io.WriteString(w, "<html><p>hello</p></html>")
 		return true
-	}
+	})
 	for _, err := range f.open(t, "t").List(t.Context(), "", "") {
 		if err == nil || !strings.Contains(err.Error(), "no Azure Blob Storage") {
 			t.Errorf("list: %v", err)

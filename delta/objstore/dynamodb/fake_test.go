@@ -94,7 +94,7 @@ func (f *fake) serve(w http.ResponseWriter, r *http.Request) {
 	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
 		return // the client has given up
 	}
-	if f.before != nil && f.before(w, op) {
+	if before := f.hook(); before != nil && before(w, op) {
 		return
 	}
 	f.mu.Lock()
@@ -138,4 +138,17 @@ func (f *fake) serve(w http.ResponseWriter, r *http.Request) {
 	if err := json.NewEncoder(w).Encode(answer); err != nil {
 		panic(err)
 	}
+}
+
+// set has before answer the requests to come.
+func (f *fake) set(before func(w http.ResponseWriter, op string) bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.before = before
+}
+
+func (f *fake) hook() func(w http.ResponseWriter, op string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.before
 }

@@ -79,8 +79,8 @@ func (s *Store) PutIfAbsent(ctx context.Context, key string, data []byte) error 
 	case !errors.Is(err, objstore.ErrNotExist):
 		return err
 	}
-	if err := s.prepare(ctx, file); err != nil {
-		return fmt.Errorf("put %s: %w", key, err)
+	if err := s.prepare(ctx, r, file); err != nil {
+		return err
 	}
 	e := entry{file: file, temp: tempFolder + file + "." + uuid()}
 	if err := s.Store.Put(ctx, logFolder+e.temp, data); err != nil {
@@ -120,35 +120,40 @@ func (s *Store) PutIfAbsent(ctx context.Context, key string, data []byte) error 
 
 // prepare sees to it that the version before a commit is there, and that no
 // table of the past stands in the way.
-func (s *Store) prepare(ctx context.Context, file string) error {
+func (s *Store) prepare(ctx context.Context, r attempt.Request, file string) error {
 	previous := before(file)
-	if previous == "" {
-		e, found, err := s.entry(ctx, file)
-		switch {
-		case err != nil || !found:
-			return err
-		case !e.complete:
-			return s.recover(ctx, e)
-		}
-		return s.past(file)
+	first := previous == ""
+	if first {
+		previous = file // a first version may have an entry itself
 	}
 	e, found, err := s.entry(ctx, previous)
+	switch {
+	case err == nil && found && !e.complete:
+		err = s.recover(ctx, e)
+	case err == nil && first && found:
+		return s.done(ctx, r, file)
+	case err == nil && !first:
+		if _, err = s.Store.Head(ctx, logFolder+previous); errors.Is(err, objstore.ErrNotExist) {
+			err = fmt.Errorf("the version before it is not in %s: read the table anew, and commit behind its newest version", s.Store)
+		}
+	}
 	if err != nil {
-		return err
+		return fmt.Errorf("put %s: %w", r.Key, err)
 	}
-	if found && !e.complete {
-		return s.recover(ctx, e)
-	}
-	_, err = s.Store.Head(ctx, logFolder+previous)
-	if errors.Is(err, objstore.ErrNotExist) {
-		return fmt.Errorf("the version before it is not in %s: read the table anew, and commit behind its newest version: %w", s.Store, err)
-	}
-	return err
+	return nil
 }
 
-// past is the error of an entry that has outlived its table.
-func (s *Store) past(file string) error {
-	return fmt.Errorf("DynamoDB table %s has a complete entry of %s for %s, which is not in the bucket: if the table was removed and is to be made anew, remove the items of this tablePath, or wait a day", s.client.table, file, s.tablePath)
+// done is the error of a version whose entry is complete: it is there, or the
+// entry has outlived its table.
+func (s *Store) done(ctx context.Context, r attempt.Request, file string) error {
+	_, err := s.Store.Head(ctx, r.Key)
+	switch {
+	case errors.Is(err, objstore.ErrNotExist):
+		return fmt.Errorf("put %s: DynamoDB table %s has a complete entry of %s for %s, which is not in the bucket: if the table was removed and is to be made anew, remove the items of this tablePath, or wait a day", r.Key, s.client.table, file, s.tablePath)
+	case err != nil:
+		return err
+	}
+	return attempt.Exists(r)
 }
 
 // lost words the loss of a race, after the winner's commit was helped to be seen.
@@ -163,10 +168,7 @@ func (s *Store) lost(ctx context.Context, r attempt.Request, file string) error 
 		}
 		return attempt.Exists(r)
 	}
-	if _, err := s.Store.Head(ctx, r.Key); errors.Is(err, objstore.ErrNotExist) {
-		return fmt.Errorf("put %s: %w", r.Key, s.past(file))
-	}
-	return attempt.Exists(r)
+	return s.done(ctx, r, file)
 }
 
 // forget removes a temporary file that nobody needs. What can't be removed stays.

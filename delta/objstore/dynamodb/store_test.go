@@ -154,12 +154,12 @@ func TestRecovery(t *testing.T) {
 func TestWriterPastDynamoDB(t *testing.T) {
 	f, base := newFake(t), mem.New()
 	s := f.open(t, base)
-	f.before = func(_ http.ResponseWriter, op string) bool {
+	f.set(func(_ http.ResponseWriter, op string) bool {
 		if op == "PutItem" {
 			_ = base.PutIfAbsent(t.Context(), commit(0), []byte("theirs")) // it is there at the second time
 		}
 		return false
-	}
+	})
 	if err := s.PutIfAbsent(t.Context(), commit(0), []byte("ours")); !errors.Is(err, objstore.ErrExist) {
 		t.Errorf("error %v", err)
 	}
@@ -231,26 +231,26 @@ func TestSentences(t *testing.T) {
 		"UnrecognizedClientException": "does not take the credentials: check s3.access_key_id",
 		"ExpiredTokenException":       "get a new one",
 	} {
-		f.before = func(w http.ResponseWriter, _ string) bool {
+		f.set(func(w http.ResponseWriter, _ string) bool {
 			refuse(w, 400, code, "no")
 			return true
-		}
+		})
 		if err := c.Check(t.Context()); err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "hush") {
 			t.Errorf("%s: %v", code, err)
 		}
 	}
 	n := 0
-	f.before = func(w http.ResponseWriter, _ string) bool {
+	f.set(func(w http.ResponseWriter, _ string) bool {
 		n++
 		if n < 3 {
 			refuse(w, 400, "ProvisionedThroughputExceededException", "slow")
 		}
 		return n < 3
-	}
+	})
 	if err := c.Check(t.Context()); err != nil || n != 3 {
 		t.Errorf("throttled: %v after %d", err, n)
 	}
-	f.before = nil
+	f.set(nil)
 	o := f.options()
 	o.Table = "elsewhere"
 	err := f.client(t, o).Check(t.Context())

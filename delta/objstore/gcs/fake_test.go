@@ -55,7 +55,7 @@ func newFake(t *testing.T) *fake {
 	f := &fake{objects: map[string]*object{}, page: 1000}
 	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f.requests.Add(1)
-		if f.before != nil && f.before(w, r) {
+		if before := f.hook(); before != nil && before(w, r) {
 			return
 		}
 		f.serve(w, r)
@@ -177,4 +177,17 @@ func (f *fake) list(w http.ResponseWriter, r *http.Request) {
 		answer.Items = append(answer.Items, f.objects[name])
 	}
 	json.NewEncoder(w).Encode(answer)
+}
+
+// set has before answer the requests to come.
+func (f *fake) set(before func(w http.ResponseWriter, r *http.Request) bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.before = before
+}
+
+func (f *fake) hook() func(w http.ResponseWriter, r *http.Request) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.before
 }

@@ -47,30 +47,30 @@ func unavailable(w http.ResponseWriter, _ *http.Request) bool {
 func TestLostAnswerOfAPut(t *testing.T) {
 	f := newFake(t)
 	s := f.open(t, "t")
-	f.before = once("POST", 1, f.lost)
+	f.set(once("POST", 1, f.lost))
 	if err := s.PutIfAbsent(t.Context(), "log/0.json", []byte("ours")); err != nil {
 		t.Fatalf("a lost answer: %v", err)
 	}
-	f.before = once("POST", 1, func(w http.ResponseWriter, r *http.Request) bool {
+	f.set(once("POST", 1, func(w http.ResponseWriter, r *http.Request) bool {
 		refuse(w, 503, "backendError", "the answer of a proxy that had passed it on")
 		f.serve(httptest.NewRecorder(), r)
 		return true
-	})
+	}))
 	if err := s.PutIfAbsent(t.Context(), "log/1.json", []byte("ours")); err != nil {
 		t.Fatalf("a 503 after the effect: %v", err)
 	}
 	for key, other := range map[string]string{"log/2.json": "theirs", "log/3.json": "ours"} {
-		f.before = nil
+		f.set(nil)
 		if err := f.open(t, "t").Put(t.Context(), key, []byte(other)); err != nil {
 			t.Fatal(err)
 		}
-		f.before = once("POST", 1, func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) })
+		f.set(once("POST", 1, func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) }))
 		// The same bytes of another writer are told apart by the token.
 		if err := s.PutIfAbsent(t.Context(), key, []byte("ours")); !errors.Is(err, objstore.ErrExist) {
 			t.Errorf("%s: %v, want one that is %v", key, err, objstore.ErrExist)
 		}
 	}
-	f.before = nil
+	f.set(nil)
 	for key, want := range map[string]string{"log/0.json": "ours", "log/1.json": "ours", "log/2.json": "theirs"} {
 		if got, err := s.Get(t.Context(), key); err != nil || string(got) != want {
 			t.Errorf("%s = %q, %v; want %q", key, got, err, want)
@@ -87,7 +87,7 @@ func TestUnknownOutcome(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.before = func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) }
+	f.set(func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) })
 	err = s.PutIfAbsent(t.Context(), "k", []byte("x"))
 	if !errors.Is(err, objstore.ErrUnknownOutcome) || !errors.Is(err, objstore.ErrTemporary) {
 		t.Errorf("error %v", err)
@@ -127,12 +127,12 @@ func TestRetries(t *testing.T) {
 			return true
 		},
 	} {
-		f.before = nil
+		f.set(nil)
 		if err := s.Put(t.Context(), "k", []byte("value")); err != nil {
 			t.Fatal(err)
 		}
 		before := told.Load()
-		f.before = once("GET", 1, answer)
+		f.set(once("GET", 1, answer))
 		if got, err := s.Get(t.Context(), "k"); err != nil || string(got) != "value" {
 			t.Errorf("get = %q, %v", got, err)
 		}
@@ -168,10 +168,10 @@ func TestStalled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.before = func(_ http.ResponseWriter, r *http.Request) bool {
+	f.set(func(_ http.ResponseWriter, r *http.Request) bool {
 		<-r.Context().Done()
 		panic(http.ErrAbortHandler)
-	}
+	})
 	if _, err := s.Get(t.Context(), "k"); !errors.Is(err, objstore.ErrTemporary) || !strings.Contains(err.Error(), "answered nothing for 30ms") {
 		t.Errorf("error %v", err)
 	}
@@ -211,7 +211,7 @@ func TestSentences(t *testing.T) {
 		}, "is no Google Cloud Storage: check gcs.endpoint"},
 		"down": {bucket, unavailable, "answers 503 backendError, 2 times: look after the storage, or try again later"},
 	} {
-		f.before = c.before
+		f.set(c.before)
 		o := f.options()
 		o.Attempts = 2
 		s, err := gcs.Open(t.Context(), c.bucket, "t", o)
@@ -226,10 +226,10 @@ func TestSentences(t *testing.T) {
 			t.Errorf("%s: is taken for the want of an object", name)
 		}
 	}
-	f.before = func(w http.ResponseWriter, _ *http.Request) bool {
+	f.set(func(w http.ResponseWriter, _ *http.Request) bool {
 		io.WriteString(w, "{}")
 		return true
-	}
+	})
 	for _, err := range f.open(t, "t").List(t.Context(), "", "") {
 		if err == nil || !strings.Contains(err.Error(), "is no Google Cloud Storage") {
 			t.Errorf("list: %v", err)
@@ -297,13 +297,13 @@ func TestCredentialsFile(t *testing.T) {
 		}
 		return s
 	}
-	f.before = func(w http.ResponseWriter, r *http.Request) bool {
+	f.set(func(w http.ResponseWriter, r *http.Request) bool {
 		if r.Header.Get("Authorization") == "Bearer hush-hush" {
 			return false
 		}
 		refuse(w, 401, "authError", "Invalid Credentials")
 		return true
-	}
+	})
 	s := open()
 	for range 2 {
 		if err := s.Put(t.Context(), "k", []byte("x")); err != nil {
