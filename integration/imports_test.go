@@ -73,8 +73,10 @@ var homes = []struct {
 	dependency string
 	folders    []string
 }{
-	{"github.com/aws/aws-sdk-go-v2", []string{"delta/objstore/s3"}},
-	{"github.com/aws/smithy-go", []string{"delta/objstore/s3"}},
+	{"github.com/aws/aws-sdk-go-v2", []string{"delta/objstore/s3", "delta/objstore/dynamodb"}},
+	{"github.com/aws/smithy-go", []string{"delta/objstore/s3", "delta/objstore/dynamodb"}},
+	{"google.golang.org/api", []string{"delta/objstore/gcs"}},
+	{"github.com/Azure", []string{"delta/objstore/azure"}},
 	{"github.com/parquet-go/parquet-go", []string{"delta/parquet"}},
 	{"github.com/RoaringBitmap/roaring", []string{"delta/dv"}},
 	{"github.com/twmb/franz-go/pkg/kfake", []string{"demo", "bench"}},

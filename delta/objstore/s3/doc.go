@@ -1,5 +1,6 @@
 // Package s3 is an object store in a bucket of Amazon S3, or of a storage that
-// speaks its protocol. It is the home of the AWS SDK.
+// speaks its protocol. It is the home of the AWS SDK,
+// which the log store dynamodb shares.
 //
 // Nouns: Client (an endpoint, credentials, connections), Store (a bucket and a
 // prefix), request (one question to the storage, made again where that may
