@@ -3,7 +3,7 @@
 // Nouns: Scan (the rows of one Snapshot that a filter takes, some of its
 // columns, in an order), Batch (some rows, by column), Description (what
 // `gscd describe` says of a Snapshot). Filters and orders are of package expr,
-// printing is of package output.
+// printing is of package output. Changes gives what versions changed, row by row.
 //
 // Invariants:
 //

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/gscd-io/gscd/delta/action"
-	"github.com/gscd-io/gscd/delta/deltalog"
 	"github.com/gscd-io/gscd/delta/objstore"
 )
 
@@ -27,7 +27,7 @@ func Read(ctx context.Context, store objstore.Store, keys ...string) (*action.Co
 	}
 	state := &action.Commit{}
 	for i, f := range files {
-		if v, named := f.CheckpointVersion, deltalog.ParseName(strings.TrimPrefix(keys[i], deltalog.Dir)); v != nil && named.Kind != deltalog.Other && *v != named.Version {
+		if v := f.CheckpointVersion; v != nil && !strings.HasPrefix(path.Base(keys[i]), fmt.Sprintf("%020d.", *v)) {
 			return nil, fmt.Errorf("%s: %w: it is the checkpoint of version %d", keys[i], ErrCorrupt, *v)
 		}
 		merge(state, f)
@@ -93,15 +93,15 @@ func readSidecars[T any](ctx context.Context, store objstore.Store, sidecars []a
 }
 
 // sidecarDir is where all sidecars are.
-const sidecarDir = deltalog.Dir + "_sidecars/"
+const sidecarDir = "_delta_log/_sidecars/"
 
 // SidecarKey gives the key of a sidecar from its path in a manifest. The
 // protocol has them in one folder, and its own name or an absolute URI as the
 // path: only the last part of it counts. The error wraps ErrCorrupt.
-func SidecarKey(path string) (string, error) {
-	name, err := action.Key(path[strings.LastIndexByte(path, '/')+1:])
+func SidecarKey(encoded string) (string, error) {
+	name, err := action.Key(encoded[strings.LastIndexByte(encoded, '/')+1:])
 	if err != nil || strings.Contains(name, "/") {
-		return "", fmt.Errorf("%w: a sidecar cannot have the path %q", ErrCorrupt, path)
+		return "", fmt.Errorf("%w: a sidecar cannot have the path %q", ErrCorrupt, encoded)
 	}
 	return sidecarDir + name, nil
 }

@@ -2,7 +2,7 @@
 // files (Encoder, File) and checkpoints (EncodeStructs, DecodeStructs). It is
 // the only package that imports parquet-go.
 //
-// Nouns: Column (a leaf column asked for or written), Encoder (rows of cells
+// Nouns: Column (a column asked for, of any type, or a leaf written), Encoder (rows of cells
 // into a file), File (an open file), Batch (cells of some rows, by column),
 // row group, page.
 //
