@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gscd-io/gscd/delta"
@@ -684,4 +685,30 @@ func TestLostPositionsOfHeld(t *testing.T) {
 	if got := s.rows(-1); got != "1=held 2=b" {
 		t.Errorf("rows %s: the held change is lost", got)
 	}
+}
+
+// TestConflictsAreBounded lets another engine commit before each commit of gscd's: a
+// few are followed with growing waits, in the end the table stops.
+func TestConflictsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShared(t)
+		src := story16()
+		s.mustRun(src.upTo(2, 2), "17T08:30")
+		begun, n := time.Now(), 0
+		err := s.run(src, "18T01:00", func(int64) {
+			n++
+			s.setMetadata("SET TBLPROPERTIES", func(m *action.Metadata) { m.Configuration["n"] = fmt.Sprint(n) })
+		})
+		if !errors.Is(err, ingest.ErrContended) || n != 31 || time.Since(begun) < 20*time.Second || time.Since(begun) > 5*time.Minute {
+			t.Errorf("%d tries in %s: %v", n, time.Since(begun), err)
+		}
+		n = 0
+		if err := s.run(src, "18T01:00", func(int64) {
+			if n++; n%5 != 0 {
+				s.setMetadata("SET TBLPROPERTIES", func(m *action.Metadata) { m.Configuration["n"] = fmt.Sprint(n) })
+			}
+		}); err != nil {
+			t.Errorf("every fifth try gets through: %v", err)
+		}
+	})
 }

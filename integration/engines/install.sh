@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # install.sh DIR puts the real components of the integration tests below DIR, at the
-# versions named in this folder: Kafka, Delta Kernel, a Python environment with
+# versions named in this folder: Kafka, Delta Kernel, Spark, a Python environment with
 # delta-rs and DuckDB, an S3 server, and the emulators of other storages. What is there
 # already in that version stays.
 set -euo pipefail
@@ -65,6 +65,8 @@ needed java mvn python3 go npm
 component kafka jars kafka-pom.xml
 component kernel jars kernel-pom.xml
 component python python requirements.txt
+component spark python spark-requirements.txt
+component spark-jars jars spark-pom.xml
 component versitygw gateway versitygw.txt
 component fake-gcs-server gateway fake-gcs-server.txt
 component azurite packages azurite-package.json

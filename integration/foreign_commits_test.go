@@ -1,0 +1,381 @@
+//go:build integration
+
+package integration
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gscd-io/gscd/ingest"
+	"github.com/gscd-io/gscd/ingest/change"
+	"github.com/gscd-io/gscd/progress"
+	"github.com/gscd-io/gscd/savepoint"
+)
+
+// writer is another engine that changes tables; engines/writes.py says how to talk to it.
+type writer struct {
+	name    string
+	process *process
+	answers *bufio.Reader
+}
+
+// startWriters starts the engines, once for many tables.
+func startWriters(t testing.TB, names ...string) []*writer {
+	t.Helper()
+	var list []*writer
+	for _, name := range names {
+		w := &writer{name: name}
+		if name == "Spark" {
+			python := filepath.Join(component(t, "spark"), "bin", "python")
+			w.process = startProcess(t, python, engineFile(t, "writes.py"), "spark", component(t, "spark-jars"))
+		} else {
+			python := filepath.Join(component(t, "python"), "bin", "python")
+			w.process = startProcess(t, python, engineFile(t, "writes.py"), name)
+		}
+		w.answers = bufio.NewReader(w.process.stdout)
+		if name == "Spark" { // its first statements take long
+			scratch := filepath.Join(t.TempDir(), "scratch")
+			for _, text := range []string{"CREATE TABLE {path} USING delta AS SELECT 1 AS id", "INSERT INTO {path} VALUES (2)", "UPDATE {path} SET id = 3 WHERE id = 2"} {
+				w.ask(t, scratch, request{"do": "sql", "text": text})
+			}
+		}
+		list = append(list, w)
+	}
+	return list
+}
+
+type request map[string]any
+
+// do changes a table, which must succeed.
+func (w *writer) do(t testing.TB, r *rig, q request) {
+	t.Helper()
+	w.ask(t, r.store.Store.String(), q)
+}
+
+func (w *writer) ask(t testing.TB, path string, q request) {
+	t.Helper()
+	q["path"] = path
+	line, err := json.Marshal(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.process.stdin.Write(append(line, '\n')); err != nil {
+		t.Fatalf("%s has ended: %v\n%s", w.name, err, w.process.errors)
+	}
+	raw, err := w.answers.ReadBytes('\n')
+	if err != nil {
+		t.Fatalf("%s has ended: %v\n%s", w.name, err, w.process.errors)
+	}
+	var answer struct{ Error string }
+	if err := json.Unmarshal(raw, &answer); err != nil {
+		t.Fatalf("%s: %v in %.200s", w.name, err, raw)
+	}
+	if answer.Error != "" {
+		t.Fatalf("%s %v: %s", w.name, q, answer.Error)
+	}
+}
+
+// user is an event of a user: op, id, city, the day and hour of July 2022 in
+// Shanghai, and the position. The topic has one partition.
+func user(topic *topicLog, op string, id int, city, at string, pos int) {
+	when, err := time.Parse("2006-01-02T15 -0700", "2022-07-"+at+" +0800")
+	if err != nil {
+		panic(err)
+	}
+	image := fmt.Sprintf(`{"id":%d,"name":"n%d","city":%q,"level":1}`, id, id, city)
+	before, after := "null", image
+	if op == "d" {
+		before, after = image, "null"
+	}
+	ms := when.UnixMilli()
+	end := topic.partition(0).end
+	topic.send(&change.Record{
+		Topic: topicName, Offset: end, Timestamp: ms, Key: fmt.Appendf(nil, `{"id":%d}`, id),
+		Value: fmt.Appendf(nil, `{"op":%q,"before":%s,"after":%s,"source":{"name":"s","server_id":1,"file":"b.000001","pos":%d,"row":0,"ts_ms":%d,"db":"shop","table":"user_dim"},"ts_ms":%d}`,
+			op, before, after, pos, ms, ms),
+	})
+}
+
+// usersRig has a sealed 16th of July and a 17th that has begun.
+func usersRig(t *testing.T) (*rig, *topicLog) {
+	topic := newTopic(0)
+	r := localRig(t, topic)
+	for id := 1; id <= 4; id++ {
+		user(topic, "c", id, "Wuhan", "16T08", 10*id)
+	}
+	r.workAt("2022-07-16T09:00:00+08:00")
+	user(topic, "u", 4, "Wuxi", "16T10", 60)
+	r.workAt("2022-07-17T08:00:00+08:00")
+	user(topic, "u", 1, "Suzhou", "17T08", 100)
+	user(topic, "c", 5, "Suzhou", "17T08", 110)
+	r.workAt("2022-07-17T09:00:00+08:00")
+	return r, topic
+}
+
+// goOn lets the 17th go to its end.
+func goOn(topic *topicLog) {
+	user(topic, "u", 2, "Hangzhou", "17T10", 200)
+	user(topic, "d", 3, "Wuhan", "17T11", 210)
+	user(topic, "c", 6, "Hangzhou", "17T12", 220)
+}
+
+const usersOf16 = "1 Wuhan, 2 Wuhan, 3 Wuhan, 4 Wuxi"
+
+// cities gives id and city of a version's rows.
+func cities(t *testing.T, r *rig, version int64) string {
+	t.Helper()
+	rows, err := r.rowsAt(version)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, row := range rows {
+		out = append(out, fmt.Sprintf("%v %v", row["id"], row["city"]))
+	}
+	slices.Sort(out)
+	return strings.Join(out, ", ")
+}
+
+// TestDeltaRSCommits lets delta-rs change a table between two commits of gscd, before
+// a process starts and under one that runs: each change has the stated outcome, the
+// days are right, and delta-rs reads the same.
+func TestDeltaRSCommits(t *testing.T) { foreignCommits(t, "delta-rs", false, true) }
+
+// TestSparkCommits does the same with Spark, under a process that runs.
+func TestSparkCommits(t *testing.T) { foreignCommits(t, "Spark", true) }
+
+func foreignCommits(t *testing.T, engine string, lives ...bool) {
+	writers := startWriters(t, engine)
+	readers := startEngines(t)[:1]
+	const plain = "1 Suzhou, 2 Hangzhou, 4 Wuxi, 5 Suzhou, 6 Hangzhou"
+	for _, c := range []struct {
+		name  string
+		do    func(t *testing.T, w *writer, r *rig)
+		spark bool // Spark alone can do it
+		// rows are those of the 17th; foreign is the operation that its seal lists.
+		rows, foreign string
+		// stops is what the error says; repair what it says to do.
+		stops, repair string
+	}{
+		{name: "append", do: one(request{"do": "append", "rows": [][]any{{70, "f", "Foshan", 7}}}), rows: plain + ", 70 Foshan", foreign: "WRITE"},
+		{name: "delete", do: one(request{"do": "delete", "where": "id = 4"}), rows: "1 Suzhou, 2 Hangzhou, 5 Suzhou, 6 Hangzhou", foreign: "DELETE"},
+		{name: "update", do: one(request{"do": "update", "set": map[string]string{"city": "'Foshan'"}, "where": "id in (2, 4)"}), rows: "1 Suzhou, 2 Hangzhou, 4 Foshan, 5 Suzhou, 6 Hangzhou", foreign: "UPDATE"},
+		{name: "optimize", do: one(request{"do": "optimize"}), rows: plain},
+		{name: "update and optimize", do: func(t *testing.T, w *writer, r *rig) {
+			w.do(t, r, request{"do": "update", "set": map[string]string{"city": "'Foshan'"}, "where": "id = 4"})
+			w.do(t, r, request{"do": "optimize"})
+		}, rows: "1 Suzhou, 2 Hangzhou, 4 Foshan, 5 Suzhou, 6 Hangzhou", foreign: "UPDATE"},
+		{name: "comment", do: one(request{"do": "comment", "text": "users"}), rows: plain},
+		{name: "add column", do: one(request{"do": "add", "column": "note"}), rows: plain},
+		{name: "rename column", spark: true, do: one(request{"do": "rename", "from": "city", "to": "town"}), stops: "columnMapping", repair: "restore"},
+		{name: "restore to the seal", do: func(t *testing.T, w *writer, r *rig) {
+			w.do(t, r, request{"do": "restore", "version": r.progress().LastSeal})
+		}, stops: "made rows of an older version live again", repair: "rollback"},
+		{name: "restore to before the seal", do: one(request{"do": "restore", "version": 0}), stops: "made rows of an older version live again", repair: "restore"},
+		{name: "overwrite", do: one(request{"do": "overwrite", "rows": [][]any{{70, "f", "Foshan", 7}}}), stops: "overwrote rows", repair: "rollback"},
+		{name: "replace", spark: true, do: one(request{"do": "replace", "rows": [][]any{{70, "f", "Foshan", 7}}}), stops: "its properties gscd.* are gone", repair: "check"},
+		{name: "key twice", do: one(request{"do": "append", "rows": [][]any{{2, "f", "Foshan", 7}}}), stops: "a key is live twice: key id=2", repair: "delete"},
+	} {
+		for _, w := range writers {
+			if c.spark && w.name != "Spark" {
+				continue
+			}
+			for _, running := range lives {
+				t.Run(fmt.Sprintf("%s, %s, running %v", c.name, w.name, running), func(t *testing.T) {
+					r, topic := usersRig(t)
+					last := r.progress()
+					r.restart()
+					if running {
+						r.under(func() { c.do(t, w, r) })
+					} else {
+						c.do(t, w, r)
+					}
+					goOn(topic)
+					r.clock = instant(t, "2022-07-18T01:00:00+08:00")
+					err := r.work()
+					rows := c.rows
+					if c.stops == "" && err != nil {
+						t.Fatal(err)
+					}
+					if c.stops != "" {
+						if err == nil || !strings.Contains(err.Error(), c.stops) {
+							t.Fatalf("error %v, want %q", err, c.stops)
+						}
+						t.Log(err)
+						r.putRight(t, w, c.repair, err, last)
+						r.restart()
+						r.mustWork()
+						rows = plain
+					}
+					m := r.labels()
+					for label, want := range map[string]string{"2022-07-16": usersOf16, "2022-07-17": rows} {
+						resolved, err := m.Resolve(label, true)
+						if err != nil {
+							t.Fatal(err)
+						}
+						if got := cities(t, r, resolved.Entry.Version); got != want {
+							t.Errorf("%s is %s, want %s", label, got, want)
+						}
+						s, err := r.table().SnapshotAt(ctx, resolved.Entry.Version)
+						if err != nil {
+							t.Fatal(err)
+						}
+						for _, e := range readers {
+							got, err := e.read(t, r.store.Store.String(), resolved.Entry.Version, "true")
+							if err != nil {
+								t.Error(err)
+							} else if d := got.differs(ownContent(t, r.store.Store, s, nil)); d != "" {
+								t.Errorf("%s: %s reads other rows: %s", label, e.name, d)
+							}
+						}
+					}
+					if ev := r.evidence("2022-07-17"); c.stops == "" {
+						if marked := slices.Contains(ev.Attributes, "foreign"); marked != (c.foreign != "") {
+							t.Errorf("attributes %v", ev.Attributes)
+						}
+						if c.foreign != "" && (len(ev.Foreign) != 1 || ev.Foreign[0].Operation != c.foreign || ev.Foreign[0].Engine == "") {
+							t.Errorf("the seal lists %+v", ev.Foreign)
+						}
+					}
+					gscd(t, "check", "--table", r.store.Store.String(), "--deep")
+				})
+			}
+		}
+	}
+}
+
+// one is a change of one request.
+func one(q request) func(*testing.T, *writer, *rig) {
+	return func(t *testing.T, w *writer, r *rig) { w.do(t, r, q) }
+}
+
+// under does something just before the next commit of gscd's is written.
+func (r *rig) under(do func()) {
+	done := false
+	r.store.hooks(func(call, key string) error {
+		if call == "put if absent" && isCommit(key) && !done {
+			done = true
+			do()
+		}
+		return nil
+	}, nil)
+}
+
+// putRight does what the error says.
+func (r *rig) putRight(t *testing.T, w *writer, how string, err error, last *progress.Progress) {
+	t.Helper()
+	if how != "delete" && !errors.Is(err, ingest.ErrForeignCommit) {
+		t.Errorf("%v wraps no sentinel", err)
+	}
+	switch how {
+	case "rollback":
+		if !strings.Contains(err.Error(), "`gscd rollback --to 2022-07-16`") {
+			t.Errorf("the error names no rollback: %v", err)
+		}
+		gscd(t, "rollback", "--table", r.store.Store.String(), "--to", "2022-07-16", "--yes")
+	case "restore":
+		_, rest, ok := strings.Cut(err.Error(), "TO VERSION AS OF ")
+		version := int64(-1)
+		if _, scanErr := fmt.Sscanf(rest, "%d", &version); !ok || scanErr != nil {
+			t.Fatalf("the error names no version: %v", err)
+		}
+		w.do(t, r, request{"do": "restore", "version": version})
+	case "check":
+		gscd(t, "check", "--table", r.store.Store.String(), "--repair")
+		if _, err := savepoint.Rollback(ctx, r.table(), "2022-07-16", savepoint.RollbackOptions{Now: time.Now()}); err != nil {
+			t.Fatal(err)
+		}
+	case "delete":
+		w.do(t, r, request{"do": "delete", "where": "id = 2 and city = 'Foshan'"})
+	}
+}
+
+// TestCase22CompactionAndIngest is the given case with delta-rs as the compactor, in
+// both orders: it compacts under the ingester's commit, and the ingester commits first.
+func TestCase22CompactionAndIngest(t *testing.T) {
+	w := startWriters(t, "delta-rs")[0]
+	reader := startEngines(t)[0]
+	c := theCase(t, 22)
+	var want []string
+	c.expect(nil, "snapshots")[0].into(t, "snapshots", &want)
+	var removed, taken, dataChanges, kept int
+	for _, order := range []string{"compaction first", "ingest first"} {
+		t.Run(order, func(t *testing.T) {
+			topic := newTopic(0)
+			r := localRig(t, topic, func(o *ingest.Options) { o.BatchRows = 1 }) // two files on the first day
+			r.play(c.steps("Input"), func(s step) {
+				switch {
+				case s.kind == "pause" && order == "compaction first":
+					// What the ingester has planned for this commit rests on the files of now.
+					r.under(func() { w.do(t, r, request{"do": "optimize"}) })
+				case s.kind == "resume" && order == "ingest first":
+					w.do(t, r, request{"do": "optimize"})
+				}
+			})
+			c.checkAsOf(t, r)
+			for _, label := range []string{"2022-07-15", "2022-07-16"} {
+				resolved, err := r.labels().Resolve(label, true)
+				if err != nil {
+					t.Fatal(err)
+				}
+				s, err := r.table().SnapshotAt(ctx, resolved.Entry.Version)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, err := reader.read(t, r.store.Store.String(), resolved.Entry.Version, "true")
+				if err != nil {
+					t.Fatal(err)
+				}
+				if d := got.differs(ownContent(t, r.store.Store, s, nil)); d != "" {
+					t.Errorf("%s: delta-rs reads other rows: %s", label, d)
+				}
+				if ev := r.evidence(label); len(ev.Foreign) > 0 {
+					t.Errorf("%s lists the compaction as a change of rows: %+v", label, ev.Foreign)
+				}
+			}
+			sameList(t, "sealed", r.sealed(), want)
+			live := map[string]bool{}
+			for _, v := range r.everyVersion() {
+				commit, err := r.table().Commit(ctx, v)
+				if err != nil {
+					t.Fatal(err)
+				}
+				own := strings.Contains(string(commit.Info), `"gscd"`)
+				for _, f := range commit.Removes {
+					if own && !live[f.Path] {
+						removed++ // planned on a file that was gone
+					}
+					live[f.Path] = false
+				}
+				for _, a := range commit.Adds {
+					live[a.Path] = true
+					if !own && a.DataChange {
+						dataChanges++
+					}
+				}
+				if !own {
+					kept++
+				}
+			}
+			if p := r.progress(); p.Totals.Taken == 3 && p.Totals.Duplicates == 0 && p.Totals.Missing() == 0 {
+				taken++
+			}
+			gscd(t, "vacuum", "--table", r.store.Store.String(), "--retain", "0s", "--grace", "0s")
+			c.checkAsOf(t, r)
+			gscd(t, "check", "--table", r.store.Store.String(), "--deep")
+		})
+	}
+	c.theMust(1, func(t *testing.T) { equal(t, "files that were removed and not live", removed, 0) })
+	// That tries are bounded is ingest's own test: TestConflictsAreBounded.
+	c.theMust(2, func(t *testing.T) { equal(t, "orders in which each record was taken once", taken, 2) })
+	c.theMust(3, func(t *testing.T) { equal(t, "files of compactions that say that data changed", dataChanges, 0) })
+	c.theMust(4, func(*testing.T) {}) // checkAsOf behind the vacuum
+	c.theChoice(1, func(t *testing.T) { equal(t, "compactions that stand: none had to yield", kept, 2) })
+}
