@@ -151,6 +151,9 @@ func (l *Lane) checkLayout() error {
 	if !l.o.CopyOnWrite && !slices.Contains(delta.FeaturesOf(l.base.Protocol()), delta.FeatureDeletionVectors) {
 		return fmt.Errorf("%w: table %s was created with write.mode copy-on-write, and its protocol has no deletion vectors; set write.mode: copy-on-write, or write to a new table", ErrCalendar, l.o.Name)
 	}
+	if err := l.base.CheckWritable(); err != nil {
+		return fmt.Errorf("table %s: %w", l.o.Name, l.explainUnreadable(err))
+	}
 	if _, set := l.base.Property(delta.PropertyTxnRetention); set {
 		return fmt.Errorf("table %s: %w: %s is set, by which engines forget gscd's savepoints and progress: ALTER TABLE … UNSET TBLPROPERTIES ('%s') with the engine that set it",
 			l.o.Name, ErrForeignCommit, delta.PropertyTxnRetention, delta.PropertyTxnRetention)
