@@ -31,7 +31,7 @@ fmt: ## rewrite the files as lint wants them
 
 integration: ## tests with real servers and other engines, which it installs below build/
 	integration/engines/install.sh build/integration
-	$(GO) test -tags integration -timeout 40m ./integration/...
+	$(GO) test -tags integration -timeout 40m -parallel 4 ./integration/...
 
 fuzz: ## every fuzz test for TIME each
 	@for pkg in $$($(GO) list $(PKG)); do \

@@ -38,6 +38,11 @@ func (l *Lane) load() error {
 	if err := begin(); err != nil {
 		return err
 	}
+	if l.p != nil {
+		if err := l.claim(); err != nil {
+			return err
+		}
+	}
 	l.showLoaded()
 	return nil
 }

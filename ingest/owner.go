@@ -10,12 +10,15 @@ import (
 	"github.com/google/uuid"
 	"go.uber.org/zap"
 
+	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/progress"
+	"github.com/gscd-io/gscd/savepoint"
 )
 
-// One ingester owns a table. Who starts raises the owner epoch with its first
-// commit; the one before meets that commit at its own next one, sees the higher
-// epoch and stops. So a paused process that wakes up adds nothing, and a new
+// One ingester owns a table. Who starts raises the owner epoch: one that reads on
+// and on with a commit of its own, as soon as all checks have passed, one with an
+// end (UntilEnd) with its first commit. The one before meets that commit at its own
+// next one, sees the higher epoch and stops. So a paused process that wakes up adds nothing, and a new
 // process takes over without asking the old one. Two that are started again and
 // again, by two supervisors, would take turns for ever: who finds the epoch
 // raised often in the last hour waits first.
@@ -53,6 +56,45 @@ func (l *Lane) checkOwner() error {
 		l.epoch = l.p.OwnerEpoch + 1
 	}
 	return nil
+}
+
+// claim takes a table that is there, in a commit that changes nothing else. What a
+// lane has loaded may be old by then, and loading a large table takes longer than
+// the owner's next commit: so it is the claim that is tried again, not the loading.
+func (l *Lane) claim() error {
+	if l.owns || l.o.UntilEnd || l.owner == "" {
+		return nil
+	}
+	for again := false; ; again = true {
+		l.p.Kind, l.p.Late, l.p.Seals = progress.Maintenance, nil, nil
+		l.countHoles()
+		l.showLoaded() // who counts what commits bring counts from here
+		l.writing = time.Now()
+		err := l.commit(delta.NewTransaction(l.table, l.base), "OWNER")
+		if err == nil && again {
+			return fmt.Errorf("%w: the table is taken, and has moved on before", errReload)
+		}
+		if !errors.Is(err, errConflict) {
+			return err
+		}
+		l.conflicts++
+		if err := l.backOff(); err != nil {
+			return err
+		}
+		if l.base, err = l.table.Update(l.ctx, l.base); err != nil {
+			return fmt.Errorf("table %s: %w", l.o.Name, err)
+		}
+		if l.p, err = savepoint.ProgressOf(l.ctx, l.table, l.base); err != nil {
+			return fmt.Errorf("table %s: %w", l.o.Name, l.explainLost(err))
+		}
+		// Others' commits behind gscd's last one are looked at when the table is loaded anew.
+		if txn, _ := l.base.Txn(progress.AppID); txn.Version < l.base.Version() && l.p.FirstUnseen == 0 {
+			l.p.FirstUnseen = txn.Version + 1
+		}
+		if err := l.checkOwner(); err != nil {
+			return err
+		}
+	}
 }
 
 // takeOwnership writes the lane's epoch into the progress of its next commit.

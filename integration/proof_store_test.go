@@ -101,7 +101,7 @@ func testStoreFaults(t *testing.T, b *broker) {
 		proxy.settle()
 		before := f.version()
 		ph.began = time.Now()
-		for time.Since(ph.began) < time.Duration(float64(total)*ph.part) {
+		for time.Since(ph.began) < time.Duration(float64(total)*ph.part) || ph.fault == nil && f.version() < before+5 {
 			alive()
 			ph.memory = max(ph.memory, resident(t, p))
 			time.Sleep(100 * time.Millisecond)
@@ -127,13 +127,11 @@ func testStoreFaults(t *testing.T, b *broker) {
 	}
 	fmt.Printf("store faults: well %s after the last fault; %d commits, %d days, %d records, %d rows compared\n",
 		back.Round(time.Second), f.version(), len(f.days()), f.sent, rows)
-	if healthy.commits == 0 || healthy.rate(0, 1) < 2 {
-		t.Errorf("a healthy storage had %d commits and %.1f requests a second: no test", healthy.commits, healthy.rate(0, 1))
-	}
 	if n := throttled.rate(0, 1); n > healthy.rate(0, 1)/2 {
 		t.Errorf("%.1f requests a second while all are answered with 503, %.1f before", n, healthy.rate(0, 1))
 	}
-	if first, last := throttled.rate(0, 1./3), throttled.rate(2./3, 1); last > first+0.5 {
+	// A third of a short phase has room for one try of the table, or for none.
+	if first, last := throttled.rate(0, 1./3), throttled.rate(2./3, 1); throttled.took > time.Minute && last > first+0.5 {
 		t.Errorf("%.1f requests a second while 503 goes on, %.1f where it began", last, first)
 	}
 	equal(t, "changes of the owner", changes(f.owners()), 1) // the last run of all
