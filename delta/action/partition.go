@@ -98,7 +98,7 @@ func ParsePartitionValue(text *string, t schema.Type) (schema.Value, error) {
 			return schema.DoubleValue(f), nil
 		}
 	case schema.DecimalType:
-		if r, ok := new(big.Rat).SetString(s); ok && len(s) < 100 && !strings.ContainsAny(s, "/eE") {
+		if r, ok := parseDecimal(s); ok {
 			r.Mul(r, new(big.Rat).SetInt(new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(t.Scale)), nil)))
 			if r.IsInt() {
 				if v, ok := schema.DecimalValue(r.Num()); ok {
@@ -107,8 +107,8 @@ func ParsePartitionValue(text *string, t schema.Type) (schema.Value, error) {
 			}
 		}
 	case schema.Date:
-		if d, err := time.Parse("2006-01-02", s); err == nil {
-			return schema.IntValue(d.Unix() / 86400), nil
+		if days, ok := parseDate(s); ok {
+			return schema.IntValue(days), nil
 		}
 	case schema.Timestamp, schema.TimestampNTZ:
 		for _, form := range timestampForms {
@@ -118,6 +118,54 @@ func ParsePartitionValue(text *string, t schema.Type) (schema.Value, error) {
 		}
 	}
 	return bad()
+}
+
+// parseDecimal reads a decimal as writers print it: 1.50, and 0E-18 for a zero of
+// many places.
+func parseDecimal(s string) (*big.Rat, bool) {
+	mantissa, exponent := s, 0
+	if i := strings.IndexAny(s, "eE"); i >= 0 {
+		var err error
+		if exponent, err = strconv.Atoi(s[i+1:]); err != nil || exponent < -100 || exponent > 100 {
+			return nil, false
+		}
+		mantissa = s[:i]
+	}
+	if len(mantissa) > 100 || strings.ContainsAny(mantissa, "/_xXpPbBoO") {
+		return nil, false
+	}
+	r, ok := new(big.Rat).SetString(mantissa)
+	if !ok {
+		return nil, false
+	}
+	power := new(big.Rat).SetInt(new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(max(exponent, -exponent))), nil))
+	if exponent < 0 {
+		return r.Quo(r, power), true
+	}
+	return r.Mul(r, power), true
+}
+
+// parseDate reads a date, whose year may have a sign and up to seven digits.
+func parseDate(s string) (days int64, ok bool) {
+	year, rest, sign := s, "", 1
+	if strings.HasPrefix(s, "-") {
+		year, sign = s[1:], -1
+	} else {
+		year = strings.TrimPrefix(s, "+")
+	}
+	if i := strings.IndexByte(year, '-'); i >= 4 && i <= 7 {
+		year, rest = year[:i], year[i:]
+	}
+	n, err := strconv.ParseUint(year, 10, 32)
+	if err != nil {
+		return 0, false
+	}
+	within, err := time.Parse("2006-01-02", "2000"+rest) // a leap year
+	if err != nil {
+		return 0, false
+	}
+	d := time.Date(sign*int(n), within.Month(), within.Day(), 0, 0, 0, 0, time.UTC)
+	return d.Unix() / 86400, d.Day() == within.Day()
 }
 
 // unicodeEscapes reads the protocol's text of binary: one \uXXXX a byte.
