@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -146,6 +147,12 @@ func checkGolden(t *testing.T, g goldenTable, table *delta.Table, s *delta.Snaps
 	}
 	if names := s.Schema().Names(); g.Columns != nil && !slices.Equal(names, g.Columns) {
 		t.Errorf("columns %v, want %v", names, g.Columns)
+	}
+	// What a column's metadata says, of constraints, defaults, mapping or else, is kept.
+	var written, again any
+	if json.Unmarshal([]byte(s.Metadata().SchemaString), &written) == nil && json.Unmarshal([]byte(s.Schema().String()), &again) == nil &&
+		!strings.Contains(g.Table, "invalid-schema-key") && !reflect.DeepEqual(written, again) { // that one spells "nullable" otherwise
+		t.Errorf("the schema\n%s\nwould be written as\n%s", s.Metadata().SchemaString, s.Schema())
 	}
 	if p := s.Protocol(); g.Protocol != nil && (float64(p.MinReaderVersion) != g.Protocol[0] || float64(p.MinWriterVersion) != g.Protocol[1]) {
 		t.Errorf("protocol %+v, want %v", p, g.Protocol)

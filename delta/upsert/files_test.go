@@ -3,6 +3,7 @@ package upsert_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -20,6 +21,7 @@ type meeting struct {
 	objstore.Store
 	waiting, most atomic.Int64
 	met           chan struct{}
+	once          sync.Once
 	fault         error // of the first
 	calls         atomic.Int64
 }
@@ -33,7 +35,7 @@ func (m *meeting) Put(ctx context.Context, key string, data []byte) error {
 	for old := m.most.Load(); n > old && !m.most.CompareAndSwap(old, n); old = m.most.Load() {
 	}
 	if n == 3 {
-		close(m.met)
+		m.once.Do(func() { close(m.met) }) // others may come when one has left
 	}
 	select {
 	case <-m.met:
