@@ -96,3 +96,33 @@ func TestManifestsOfV2Checkpoints(t *testing.T) {
 		t.Errorf("without a path: %v", err)
 	}
 }
+
+func FuzzParsePartitionValue(f *testing.F) {
+	for _, seed := range []string{"1", "0E-18", "2021-09-08 11:11:11.123456", "+10000-01-01", "\\u0001", "NaN", "1e999999999"} {
+		for p := schema.Boolean; p <= schema.TimestampNTZ; p++ {
+			f.Add(seed, uint8(p))
+		}
+	}
+	f.Fuzz(func(t *testing.T, text string, p uint8) {
+		typ := schema.Of(schema.Primitive(p%uint8(schema.TimestampNTZ) + 1))
+		if typ.Primitive == schema.DecimalType {
+			typ = schema.Decimal(38, 9)
+		}
+		v, err := ParsePartitionValue(&text, typ)
+		if err != nil {
+			if !errors.Is(err, ErrPartitionValue) {
+				t.Fatal(err)
+			}
+			return
+		}
+		if !v.IsNull() && v.Kind != schema.KindOf(typ) {
+			t.Fatalf("%q as %s: %+v", text, typ, v)
+		}
+		if typ.Primitive == schema.Timestamp || typ.Primitive == schema.TimestampNTZ || typ.Primitive == schema.Date {
+			return // years beyond four digits have no text of ours
+		}
+		if back, err := ParsePartitionValue(FormatPartitionValue(v, typ), typ); err != nil || back != v {
+			t.Fatalf("%q as %s: %+v, back %+v, %v", text, typ, v, back, err)
+		}
+	})
+}
