@@ -56,14 +56,15 @@ func (s *Scan) readFile(ctx context.Context, add *action.Add, emit func(*selecti
 	if err != nil {
 		return asFileError(add, err)
 	}
-	live := func(uint32) bool { return true }
+	var live func(row uint32) bool
 	if deleted != nil {
 		live = func(row uint32) bool { return !deleted.Contains(row) }
 	}
 	return s.readRows(ctx, add, live, emit)
 }
 
-// readRows is readFile of the rows of the file, by their places, that are wanted.
+// readRows is readFile of the rows of the file, by their places, that are wanted; nil
+// wants all.
 func (s *Scan) readRows(ctx context.Context, add *action.Add, wanted func(row uint32) bool, emit func(*selection) error) error {
 	file, err := s.open(ctx, add)
 	if err != nil {
@@ -85,7 +86,7 @@ func (s *Scan) readRows(ctx context.Context, add *action.Add, wanted func(row ui
 	take := func(first int64, n int) error {
 		rows.first, rows.kept = first, all[:0]
 		for row := range int32(n) {
-			if wanted(uint32(first + int64(row))) {
+			if wanted == nil || wanted(uint32(first+int64(row))) {
 				rows.kept = append(rows.kept, row)
 			}
 		}
