@@ -196,7 +196,7 @@ func (x *executor) groups(r *reading) ([]*group, error) {
 		partitions := d.snapshot.Metadata().PartitionColumns
 		found := map[string]*group{}
 		for _, add := range d.snapshot.Files() {
-			key, err := action.Key(add.Path)
+			key, err := keyOf(r, add)
 			if err != nil {
 				return nil, err
 			}

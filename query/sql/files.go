@@ -68,6 +68,16 @@ type fileID struct {
 	vector string
 }
 
+// keyOf gives the key of a file. An absolute path must lead into the table itself:
+// what is outside is not DuckDB's to open.
+func keyOf(r *reading, add *action.Add) (string, error) {
+	store, key, err := delta.Locate(r.Store, add.Path)
+	if err == nil && store != r.Store {
+		err = fmt.Errorf("%w: %q, and SQL does not leave the table", delta.ErrAbsolutePath, add.Path)
+	}
+	return key, err
+}
+
 // filesOf lists the files of the readings; nothing is opened.
 func filesOf(readings []*reading, dir string) (*files, error) {
 	f := &files{dir: dir, data: map[fileID]*dataFile{}, deleted: map[fileID]*deleted{}}
@@ -75,7 +85,7 @@ func filesOf(readings []*reading, dir string) (*files, error) {
 		f.stats.Days += len(r.days)
 		for _, d := range r.days {
 			for _, add := range d.snapshot.Files() {
-				key, err := action.Key(add.Path)
+				key, err := keyOf(r, add)
 				if err != nil {
 					return nil, fmt.Errorf("table %s: version %d: %w", r.Name, d.version, err)
 				}

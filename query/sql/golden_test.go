@@ -138,3 +138,36 @@ func TestConditionsOnMappedColumns(t *testing.T) {
 		}
 	}
 }
+
+// Absolute paths are read where they lead into the table itself.
+func TestAbsolutePaths(t *testing.T) {
+	dir, _ := goldenTables(t)
+	root := t.TempDir()
+	if err := os.CopyFS(root, os.DirFS(filepath.Join(dir, "delta-rs/delta-0.8.0"))); err != nil {
+		t.Fatal(err)
+	}
+	commits, err := filepath.Glob(filepath.Join(root, "_delta_log", "*.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(prefix string) {
+		for _, path := range commits {
+			commit, err := os.ReadFile(path)
+			if err == nil {
+				err = os.WriteFile(path, []byte(strings.ReplaceAll(string(commit), `"path":"`, `"path":"`+prefix)), 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	write("file:" + root + "/")
+	o := sql.Options{Tables: []sql.Table{table(openLocal(t, root), "golden")}, Threads: 1}
+	if a := mustAsk(t, o, "SELECT count(*), sum(value) FROM golden"); strings.TrimSpace(a.csv) != "4,7" {
+		t.Errorf("got %s", a.csv)
+	}
+	write("file:/elsewhere/")
+	if _, err := ask(t, o, "SELECT * FROM golden"); err == nil || !strings.Contains(err.Error(), "not allowed") {
+		t.Errorf("outside: %v", err)
+	}
+}
