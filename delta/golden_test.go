@@ -51,6 +51,9 @@ type goldenTable struct {
 	Protocol   []any            `json:"protocol"`
 	Versions   [][]any          `json:"versions"`
 	Txn        map[string]int64 `json:"txn"`
+	Domains    []string         `json:"domains"`
+	Deleted    int64            `json:"dv_deleted"`
+	Partitions []string         `json:"partition_columns"`
 	Template   bool             `json:"template"`
 }
 
@@ -156,6 +159,25 @@ func checkGolden(t *testing.T, g goldenTable, table *delta.Table, s *delta.Snaps
 	}
 	if p := s.Protocol(); g.Protocol != nil && (float64(p.MinReaderVersion) != g.Protocol[0] || float64(p.MinWriterVersion) != g.Protocol[1]) {
 		t.Errorf("protocol %+v, want %v", p, g.Protocol)
+	}
+	if got := s.Metadata().PartitionColumns; len(got)+len(g.Partitions) > 0 && !slices.Equal(got, g.Partitions) {
+		t.Errorf("partitioned by %v, want %v", got, g.Partitions)
+	}
+	var domains []string
+	for _, d := range s.Domains() {
+		domains = append(domains, d.Domain)
+	}
+	if slices.Sort(g.Domains); g.Domains != nil && !slices.Equal(domains, g.Domains) {
+		t.Errorf("domains %v, want %v", domains, g.Domains)
+	}
+	deleted := int64(0)
+	for _, a := range s.Files() {
+		if a.DeletionVector != nil {
+			deleted += a.DeletionVector.Cardinality
+		}
+	}
+	if deleted != g.Deleted && g.Deleted > 0 {
+		t.Errorf("%d rows deleted, want %d", deleted, g.Deleted)
 	}
 	for app, version := range g.Txn {
 		if txn, ok := s.Txn(app); !ok || txn.Version != version {
