@@ -17,6 +17,56 @@ type summary struct {
 	apps       []string
 	domains    []string
 	removed    map[action.FileKey]bool
+	// blind says that the commit read nothing; added are its files with new rows.
+	blind bool
+	added []*action.Add
+}
+
+// Isolation says what a transaction may be put behind.
+type Isolation uint8
+
+const (
+	// Serializable: the table is as if the commits had happened one after the other, in
+	// the order of their versions.
+	Serializable Isolation = iota
+	// WriteSerializable: as if in some order. Rows that a commit added without reading
+	// anything need not have been seen.
+	WriteSerializable
+	// SnapshotIsolation is for transactions that change no rows: added rows don't matter.
+	SnapshotIsolation
+)
+
+// String gives the level as commitInfo names it.
+func (i Isolation) String() string {
+	switch i {
+	case WriteSerializable:
+		return "WriteSerializable"
+	case SnapshotIsolation:
+		return "SnapshotIsolation"
+	}
+	return "Serializable"
+}
+
+// isolation is the level that is in force: what changes no rows needs no more than to
+// see one version.
+func (x *Transaction) isolation() string {
+	if !x.DataChange() && len(x.commit.Adds)+len(x.commit.Removes) > 0 {
+		return SnapshotIsolation.String()
+	}
+	return x.Isolation.String()
+}
+
+// Reads says what a transaction was planned on.
+type Reads struct {
+	// Files were read, live at the base.
+	Files []action.FileKey
+	// All says that every file was.
+	All bool
+	// Apps are the applications whose newest txn was read.
+	Apps []string
+	// Match reports whether a file may have rows that would have been read, had it been
+	// there; nil: none has.
+	Match func(*action.Add) bool
 }
 
 // maxRecent bounds how many commits a snapshot remembers for Rebase.
@@ -26,7 +76,7 @@ func summarize(version int64, c *action.Commit) summary {
 	info := action.ParseInfo(c.Info)
 	s := summary{
 		version: version, txnID: info.TxnID, operation: info.Operation,
-		metadata: c.Metadata != nil, protocol: c.Protocol != nil,
+		metadata: c.Metadata != nil, protocol: c.Protocol != nil, blind: info.IsBlindAppend,
 	}
 	for _, t := range c.Txns {
 		s.apps = append(s.apps, t.AppID)
@@ -35,7 +85,10 @@ func summarize(version int64, c *action.Commit) summary {
 		s.domains = append(s.domains, d.Domain)
 	}
 	for _, a := range c.Adds {
-		s.dataChange = s.dataChange || a.DataChange
+		if a.DataChange {
+			s.dataChange = true
+			s.added = append(s.added, a)
+		}
 	}
 	if len(c.Removes) > 0 {
 		s.removed = make(map[action.FileKey]bool, len(c.Removes))
@@ -67,7 +120,7 @@ func (x *Transaction) conflict(winner *summary) Rule {
 		return RuleProtocol
 	case winner.metadata:
 		return RuleMetadata
-	case winner.dataChange:
+	case winner.dataChange && x.reads == nil:
 		return RuleData
 	}
 	for _, t := range x.commit.Txns {
@@ -84,6 +137,34 @@ func (x *Transaction) conflict(winner *summary) Rule {
 		if winner.removed[r.Key()] {
 			return RuleFile
 		}
+	}
+	if x.reads != nil {
+		return x.reads.conflict(winner, x.Isolation)
+	}
+	return ""
+}
+
+// conflict names the rule by which what was read is not what a transaction after the
+// winner would have read.
+func (r *Reads) conflict(winner *summary, isolation Isolation) Rule {
+	for _, app := range r.Apps {
+		if slices.Contains(winner.apps, app) {
+			return RuleTxn
+		}
+	}
+	if r.All && len(winner.removed) > 0 {
+		return RuleRead
+	}
+	for _, key := range r.Files {
+		if winner.removed[key] {
+			return RuleRead
+		}
+	}
+	if isolation == SnapshotIsolation || isolation == WriteSerializable && winner.blind {
+		return ""
+	}
+	if r.All && len(winner.added) > 0 || r.Match != nil && slices.ContainsFunc(winner.added, r.Match) {
+		return RuleAdded
 	}
 	return ""
 }

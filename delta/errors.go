@@ -74,6 +74,10 @@ const (
 	RuleTxn Rule = "the winner wrote the same txn"
 	// RuleFile: the winner removed a file that we remove.
 	RuleFile Rule = "the winner removed a file of ours"
+	// RuleRead: the winner removed or changed a file that was read.
+	RuleRead Rule = "the winner changed a file that was read"
+	// RuleAdded: the winner added rows that would have been read.
+	RuleAdded Rule = "the winner added rows that would have been read"
 	// RuleDomain: the winner wrote a metadata domain that we write too.
 	RuleDomain Rule = "the winner wrote the same domain"
 	// RuleUnknown: the commits between are not known to the newer snapshot.

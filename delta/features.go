@@ -19,9 +19,16 @@ const (
 	FeatureTimestampNTZ    = "timestampNtz"
 	FeatureColumnMapping   = "columnMapping"
 	FeatureDomainMetadata  = "domainMetadata"
-	featureV2Checkpoint    = "v2Checkpoint"
-	featureVacuumCheck     = "vacuumProtocolCheck"
-	featureTypeWidening    = "typeWidening"
+
+	FeatureCheckConstraints = "checkConstraints"
+	FeatureGeneratedColumns = "generatedColumns"
+	FeatureIdentityColumns  = "identityColumns"
+	FeatureColumnDefaults   = "allowColumnDefaults"
+	FeatureTypeWidening     = "typeWidening"
+
+	featureV2Checkpoint = "v2Checkpoint"
+	featureVacuumCheck  = "vacuumProtocolCheck"
+	featureTypeWidening = "typeWidening"
 )
 
 // legacy lists the features that came with writer versions 2..6.
@@ -31,11 +38,11 @@ var legacy = []struct {
 }{
 	{2, 1, FeatureAppendOnly},
 	{2, 1, FeatureInvariants},
-	{3, 1, "checkConstraints"},
+	{3, 1, FeatureCheckConstraints},
 	{4, 1, FeatureChangeDataFeed},
-	{4, 1, "generatedColumns"},
+	{4, 1, FeatureGeneratedColumns},
 	{5, 2, FeatureColumnMapping},
-	{6, 1, "identityColumns"},
+	{6, 1, FeatureIdentityColumns},
 }
 
 // readerFeatures are those that a reader must know too, and that gscd reads.
@@ -153,14 +160,15 @@ func mappingMode(p *action.Protocol, m *action.Metadata) string {
 }
 
 // CheckWritable says, before anything is planned, whether a transaction on the
-// snapshot would be refused for a table feature. The error wraps ErrUnsupportedFeature.
-func (s *Snapshot) CheckWritable() error {
-	return checkWritable(s.protocol, s.metadata, s.schema, nil)
+// snapshot would be refused for a table feature, but for those that the caller
+// implements itself (Transaction.Implements). The error wraps ErrUnsupportedFeature.
+func (s *Snapshot) CheckWritable(implemented ...string) error {
+	return checkWritable(s.protocol, s.metadata, s.schema, implemented)
 }
 
 // checkWritable refuses to write where a feature asks for what gscd does not
 // do. A listed feature that nothing uses is no hindrance where its absence from
-// data and metadata can be seen.
+// data and metadata can be seen. What stands in implemented, the caller does.
 func checkWritable(p *action.Protocol, m *action.Metadata, s *schema.Schema, implemented []string) error {
 	refuse := func(feature, why string) error { return &UnsupportedFeatureError{Feature: feature, Why: why} }
 	if p.MinWriterVersion > 7 {
@@ -176,18 +184,21 @@ func checkWritable(p *action.Protocol, m *action.Metadata, s *schema.Schema, imp
 		return refuse("a column type", why)
 	}
 	for _, f := range FeaturesOf(p) {
+		if slices.Contains(implemented, f) {
+			continue
+		}
 		why := ""
 		switch f {
 		case FeatureAppendOnly, FeatureChangeDataFeed, FeatureDeletionVectors, FeatureTimestampNTZ, featureVacuumCheck, FeatureDomainMetadata:
 		case FeatureInvariants:
 			why = fieldWith(s.Fields, "delta.invariants")
-		case "generatedColumns":
+		case FeatureGeneratedColumns:
 			why = fieldWith(s.Fields, "delta.generationExpression")
-		case "identityColumns":
+		case FeatureIdentityColumns:
 			why = fieldWith(s.Fields, "delta.identity.")
-		case "allowColumnDefaults":
+		case FeatureColumnDefaults:
 			why = fieldWith(s.Fields, "CURRENT_DEFAULT")
-		case "checkConstraints":
+		case FeatureCheckConstraints:
 			for key := range m.Configuration {
 				if strings.HasPrefix(key, "delta.constraints.") {
 					why = key
@@ -200,9 +211,7 @@ func checkWritable(p *action.Protocol, m *action.Metadata, s *schema.Schema, imp
 		case "inCommitTimestamp":
 			why = property("delta.enableInCommitTimestamps")
 		default:
-			if !slices.Contains(implemented, f) {
-				return refuse(f, "")
-			}
+			return refuse(f, "")
 		}
 		if why != "" {
 			return refuse(f, why)

@@ -17,6 +17,10 @@ const (
 	PropertyChangeDataFeed       = "delta.enableChangeDataFeed"
 	PropertyAppendOnly           = "delta.appendOnly"
 	PropertyTxnRetention         = "delta.setTransactionRetentionDuration"
+	PropertyIsolationLevel       = "delta.isolationLevel"
+	PropertyColumnMapping        = "delta.columnMapping.mode"
+	PropertyMaxColumnID          = "delta.columnMapping.maxColumnId"
+	PropertyTypeWidening         = "delta.enableTypeWidening"
 )
 
 // defaultFileRetention is the protocol's default of PropertyDeletedFileRetention.

@@ -24,11 +24,16 @@ const OwnVersion = int64(math.MinInt64)
 type Transaction struct {
 	// IsBlindAppend says that nothing was read to make the transaction.
 	IsBlindAppend bool
+	// Isolation says which commits the transaction may follow; see Rebase.
+	Isolation Isolation
 
 	table  *Table
 	base   *Snapshot
 	commit action.Commit
 	txnID  string
+
+	reads       *Reads
+	implemented []string
 
 	operation  string
 	parameters map[string]string
@@ -73,6 +78,16 @@ func (x *Transaction) SetTxn(appID string, version int64) {
 		}
 	}
 	x.commit.Txns = append(x.commit.Txns, action.Txn{AppID: appID, Version: version})
+}
+
+// SetReads says what the transaction was planned on, so that Rebase may put it behind
+// commits that left that alone. Without it any change of rows is a conflict.
+func (x *Transaction) SetReads(r Reads) { x.reads = &r }
+
+// Implements names features whose rules the caller keeps in what it writes, so that
+// tables that use them may be written: constraints, generated columns, column mapping.
+func (x *Transaction) Implements(features ...string) {
+	x.implemented = append(x.implemented, features...)
 }
 
 // SetDomain writes a metadata domain, or ends it. The table must list domainMetadata.
@@ -151,7 +166,7 @@ func (x *Transaction) info(now time.Time) (json.RawMessage, error) {
 	if x.base != nil {
 		put("readVersion", x.base.version)
 	}
-	put("isolationLevel", "Serializable")
+	put("isolationLevel", x.isolation())
 	put("isBlindAppend", x.IsBlindAppend)
 	put("operationMetrics", orEmpty(x.metrics))
 	put("engineInfo", x.table.engine)
@@ -169,10 +184,11 @@ func (x *Transaction) validate() error {
 		return fmt.Errorf("%w: "+format, append([]any{ErrInvalidTransaction}, args...)...)
 	}
 	protocol, metadata := x.commit.Protocol, x.commit.Metadata
+	implemented := slices.Concat(x.table.implemented, x.implemented)
 	var columns *schema.Schema
 	if x.base != nil {
 		// The rules in force bind also the commit that changes them.
-		if err := checkWritable(x.base.protocol, x.base.metadata, x.base.schema, x.table.implemented); err != nil {
+		if err := checkWritable(x.base.protocol, x.base.metadata, x.base.schema, implemented); err != nil {
 			return err
 		}
 		columns = x.base.schema
@@ -204,7 +220,7 @@ func (x *Transaction) validate() error {
 		if err := checkReadable(protocol, metadata); err != nil {
 			return err
 		}
-		if err := checkWritable(protocol, metadata, columns, x.table.implemented); err != nil {
+		if err := checkWritable(protocol, metadata, columns, implemented); err != nil {
 			return err
 		}
 		if err := checkFeatures(protocol, metadata, columns); err != nil {
@@ -214,7 +230,7 @@ func (x *Transaction) validate() error {
 	if len(x.commit.Domains) > 0 && !slices.Contains(FeaturesOf(protocol), FeatureDomainMetadata) {
 		return invalid("a metadata domain on a table without the feature %s", FeatureDomainMetadata)
 	}
-	return x.validateFiles(protocol, metadata)
+	return x.validateFiles(protocol, metadata, columns)
 }
 
 // checkFeatures asks that what metadata and schema use is in the protocol.
@@ -228,6 +244,7 @@ func checkFeatures(p *action.Protocol, m *action.Metadata, s *schema.Schema) err
 	}
 	for property, feature := range map[string]string{
 		PropertyDeletionVectors: FeatureDeletionVectors, PropertyChangeDataFeed: FeatureChangeDataFeed, PropertyAppendOnly: FeatureAppendOnly,
+		PropertyTypeWidening: FeatureTypeWidening,
 	} {
 		if m.Configuration[property] == "true" && !slices.Contains(have, feature) {
 			return missing(feature, property+" is true")
@@ -244,7 +261,7 @@ func checkFeatures(p *action.Protocol, m *action.Metadata, s *schema.Schema) err
 	return nil
 }
 
-func (x *Transaction) validateFiles(p *action.Protocol, m *action.Metadata) error {
+func (x *Transaction) validateFiles(p *action.Protocol, m *action.Metadata, columns *schema.Schema) error {
 	invalid := func(format string, args ...any) error {
 		return fmt.Errorf("%w: "+format, append([]any{ErrInvalidTransaction}, args...)...)
 	}
@@ -283,6 +300,9 @@ func (x *Transaction) validateFiles(p *action.Protocol, m *action.Metadata) erro
 			return invalid("add of %q: %d partition values for %d partition columns", a.Path, len(a.PartitionValues), len(m.PartitionColumns))
 		}
 		for _, name := range m.PartitionColumns {
+			if i := columns.Index(name); i >= 0 {
+				name = columns.Fields[i].Stored()
+			}
 			if _, ok := a.PartitionValues[name]; !ok {
 				return invalid("add of %q: no value of partition column %q", a.Path, name)
 			}

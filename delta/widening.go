@@ -26,7 +26,7 @@ func checkWidenings(fields []schema.Field) error {
 		for _, c := range changes {
 			from, err1 := schema.ParsePrimitive(c.From)
 			to, err2 := schema.ParsePrimitive(c.To)
-			if err1 != nil || err2 != nil || !widens(from, to) {
+			if err1 != nil || err2 != nil || !Widens(from, to) {
 				return &UnsupportedFeatureError{Feature: featureTypeWidening, Reading: true, Why: fmt.Sprintf("column %q went from %s to %s", f.Name, c.From, c.To)}
 			}
 		}
@@ -40,9 +40,9 @@ func checkWidenings(fields []schema.Field) error {
 	return nil
 }
 
-// widens reports whether every value of one type is one of the other (Delta
+// Widens reports whether every value of one type is one of the other (Delta
 // protocol, "Type Widening", supported type changes).
-func widens(from, to schema.Type) bool {
+func Widens(from, to schema.Type) bool {
 	integer := from.Primitive >= schema.Byte && from.Primitive <= schema.Long
 	switch to.Primitive {
 	case schema.Short, schema.Integer, schema.Long:

@@ -44,6 +44,7 @@ var layers = []rule{
 	{"delta", []string{"delta/deltalog", "delta/checkpoint", "delta/parquet", "delta/stats", "delta/dv", "delta/action", "delta/objstore"}},
 	{"delta/upsert", []string{"delta"}},
 	{"delta/expr", nil},
+	{"delta/write", []string{"delta"}},
 
 	{"ingest/change", nil},
 	{"ingest/decode", []string{"ingest/change"}},
@@ -254,6 +255,8 @@ func TestImportTable(t *testing.T) {
 		{"config", "snapshotter", false},
 		{"delta/upsert", "delta", true},
 		{"delta", "delta/upsert", false},
+		{"delta/write", "delta/expr", true},
+		{"delta/write", "query", false},
 		{"delta", "delta/deltalog", true},
 		{"delta/deltalog", "delta", false},
 		{"delta/parquet", "delta/schema", true},

@@ -74,6 +74,8 @@ type Encoder struct {
 	opts     EncoderOptions
 	elements []format.SchemaElement
 	columns  []*columnWriter
+	file     *fileWriter // in the making
+	rows     int         // in it
 }
 
 // NewEncoder makes an encoder of files with these columns in this order. The
@@ -118,38 +120,72 @@ func NewEncoder(columns []Column, opts EncoderOptions) (*Encoder, error) {
 // ErrValue and names column and row. The bytes, and the strings in the
 // statistics, are the caller's; rows are not kept.
 func (e *Encoder) Encode(rows [][]schema.Value) ([]byte, FileStats, error) {
-	for i, row := range rows {
-		if len(row) != len(e.columns) {
-			return nil, FileStats{}, fmt.Errorf("%w: row %d has %d cells, the file %d columns", ErrValue, i, len(row), len(e.columns))
-		}
+	e.Begin()
+	defer e.Begin() // lets go of the rows' strings
+	if err := e.Add(rows); err != nil {
+		return nil, FileStats{}, err
 	}
+	data, st := e.Finish()
+	return data, st, nil
+}
+
+// Begin begins a file that is made piece by piece: Add as often as there are rows,
+// then Finish. A file that was begun before is dropped.
+func (e *Encoder) Begin() {
+	e.file, e.rows = nil, 0
 	for _, w := range e.columns {
 		w.startFile()
 	}
-	defer func() { // lets go of the rows' strings
-		for _, w := range e.columns {
-			w.startFile()
+}
+
+// Add adds rows to the file, as row groups of their own; see Encode. After an error
+// the file is to be dropped.
+func (e *Encoder) Add(rows [][]schema.Value) error {
+	for i, row := range rows {
+		if len(row) != len(e.columns) {
+			return fmt.Errorf("%w: row %d has %d cells, the file %d columns", ErrValue, e.rows+i, len(row), len(e.columns))
 		}
-	}()
-	f := newFileWriter(e.elements, e.opts.KeyValue)
+	}
+	if e.file == nil {
+		e.file = newFileWriter(e.elements, e.opts.KeyValue)
+	}
 	groupRows := e.groupRows(rows)
 	for from := 0; from < len(rows); from += groupRows {
 		to := min(from+groupRows, len(rows))
-		if from > 0 {
+		if e.rows > 0 {
 			for _, w := range e.columns {
 				w.startChunk()
 			}
 		}
-		if err := e.encodeGroup(rows[from:to], from); err != nil {
-			return nil, FileStats{}, err
+		if err := e.encodeGroup(rows[from:to], e.rows); err != nil {
+			return err
 		}
-		f.addRowGroup(e.columns, to-from)
+		e.file.addRowGroup(e.columns, to-from)
+		e.rows += to - from
 	}
-	st := FileStats{NumRows: int64(len(rows)), Columns: make([]ColumnStats, len(e.columns))}
+	return nil
+}
+
+// Size is the size in bytes of what was added, footer aside.
+func (e *Encoder) Size() int64 {
+	if e.file == nil {
+		return 0
+	}
+	return int64(len(e.file.buf))
+}
+
+// Finish ends the file. The bytes and the strings in the statistics are the caller's.
+func (e *Encoder) Finish() ([]byte, FileStats) {
+	if e.file == nil {
+		e.file = newFileWriter(e.elements, e.opts.KeyValue)
+	}
+	st := FileStats{NumRows: int64(e.rows), Columns: make([]ColumnStats, len(e.columns))}
 	for c, w := range e.columns {
 		st.Columns[c] = w.stats()
 	}
-	return f.finish(), st, nil
+	data := e.file.finish()
+	e.file = nil
+	return data, st
 }
 
 func (w *columnWriter) stats() ColumnStats {

@@ -34,7 +34,12 @@ const (
 // raised, and timestamps are cut to milliseconds, the maximum upwards. Booleans
 // and binary have no bounds.
 func Encode(fields []Field, st File, tightBounds *bool) string {
-	n := min(len(fields), len(st.Columns), IndexedColumns)
+	return EncodeAll(fields[:min(len(fields), IndexedColumns)], st, tightBounds)
+}
+
+// EncodeAll is Encode of all fields, for whoever has chosen them.
+func EncodeAll(fields []Field, st File, tightBounds *bool) string {
+	n := min(len(fields), len(st.Columns))
 	b := append(make([]byte, 0, 64+64*n), `{"numRecords":`...)
 	b = strconv.AppendInt(b, st.NumRows, 10)
 	member := func(name string, value func(b []byte, i int) []byte) {

@@ -1,29 +1,16 @@
 package upsert
 
 import (
-	"encoding/json"
 	"fmt"
-	"strings"
+
+	"github.com/gscd-io/gscd/delta/stats"
 )
 
-// loosen gives the statistics of a file that has got a deletion vector: their
-// bounds are bounds only ("Per-file Statistics", tightBounds), and the number
-// of rows is there.
-func loosen(stats string, rows int64) (string, error) {
-	if strings.Contains(stats, `"tightBounds":false`) {
-		return stats, nil
+// loosen gives the statistics of a file that has got a deletion vector.
+func loosen(text string, rows int64) (string, error) {
+	loose, err := stats.Loosen(text, rows)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", ErrInconsistent, err)
 	}
-	if stats == "" {
-		return fmt.Sprintf(`{"numRecords":%d,"tightBounds":false}`, rows), nil
-	}
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal([]byte(stats), &members); err != nil {
-		return "", fmt.Errorf("%w: statistics %.80q: %w", ErrInconsistent, stats, err)
-	}
-	members["tightBounds"] = json.RawMessage("false")
-	if members["numRecords"] == nil {
-		members["numRecords"] = fmt.Appendf(nil, "%d", rows)
-	}
-	raw, err := json.Marshal(members)
-	return string(raw), err
+	return loose, nil
 }

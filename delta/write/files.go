@@ -1,0 +1,233 @@
+package write
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/gscd-io/gscd/delta/action"
+	"github.com/gscd-io/gscd/delta/objstore"
+	"github.com/gscd-io/gscd/delta/parquet"
+	"github.com/gscd-io/gscd/delta/schema"
+)
+
+// changeColumn is the column of change data files that says what happened to a row.
+const changeColumn = "_change_type"
+
+// The kinds of changes.
+const (
+	changeInsert    = "insert"
+	changeDelete    = "delete"
+	changePreimage  = "update_preimage"
+	changePostimage = "update_postimage"
+)
+
+// fileSet writes rows into files: one at a time for each partition, which ends near the
+// target size. It is used by one goroutine.
+type fileSet struct {
+	ctx     context.Context
+	store   objstore.Store
+	layout  *layout
+	now     func() time.Time
+	changes bool // change data files: rows have changeColumn behind the cells of the table
+	target  int64
+	memory  int64
+
+	parts   map[string]*part
+	raw     int64 // bytes of rows that are not encoded
+	encoded int64 // bytes of files that are not stored
+	uploads sync.WaitGroup
+	places  chan struct{}
+	stop    context.CancelCauseFunc
+
+	keys []string // of what was stored, or may be
+	adds []*action.Add
+	cdc  []*action.CDC
+	rows int64
+}
+
+// part is the file in the making of one partition.
+type part struct {
+	folder  string
+	values  map[string]*string
+	encoder *parquet.Encoder
+	rows    [][]schema.Value
+	raw     int64
+	size    int64 // of encoder
+}
+
+// uploads is how many files are stored at one time, while the next one is encoded.
+const uploads = 4
+
+func newFileSet(ctx context.Context, store objstore.Store, l *layout, now func() time.Time, changes bool, target, memory int64) *fileSet {
+	s := &fileSet{store: store, layout: l, now: now, changes: changes, target: target, memory: memory, parts: map[string]*part{}, places: make(chan struct{}, uploads)}
+	s.ctx, s.stop = context.WithCancelCause(ctx)
+	return s
+}
+
+// write adds a row of the table; kind is the change that it is, for change data alone.
+// The row is copied.
+func (s *fileSet) write(row []schema.Value, kind string) error {
+	folder, values := "", map[string]*string(nil)
+	if len(s.layout.partitions) > 0 {
+		folder, values = s.layout.partitionOf(row)
+	} else {
+		values = map[string]*string{}
+	}
+	p := s.parts[folder]
+	if p == nil {
+		encoder, err := s.encoder()
+		if err != nil {
+			return err
+		}
+		p = &part{folder: folder, values: values, encoder: encoder}
+		s.parts[folder] = p
+	}
+	own := make([]schema.Value, len(s.layout.data), len(s.layout.data)+1)
+	size := int64(32*len(own) + 24)
+	for i, c := range s.layout.data {
+		own[i] = row[c]
+		own[i].S = strings.Clone(row[c].S)
+		size += int64(len(row[c].S))
+	}
+	if s.changes {
+		own = append(own, schema.StringValue(kind))
+	}
+	p.rows = append(p.rows, own)
+	p.raw += size
+	s.raw += size
+	s.rows++
+	// A row takes more room in memory than in a file, by a factor that the part's own
+	// rows tell once some are encoded.
+	if p.raw >= min(s.target, s.memory/4) || s.raw >= s.memory/2 {
+		if err := s.encodeLargest(); err != nil {
+			return err
+		}
+	}
+	for s.encoded > s.memory/2 {
+		if err := s.finish(s.largest(func(p *part) int64 { return p.size })); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *fileSet) encoder() (*parquet.Encoder, error) {
+	columns := s.layout.columns
+	if s.changes {
+		columns = append(slices.Clone(columns), parquet.Column{Name: changeColumn, Type: schema.Of(schema.StringType)})
+	}
+	return parquet.NewEncoder(columns, parquet.EncoderOptions{})
+}
+
+func (s *fileSet) largest(size func(*part) int64) *part {
+	parts := slices.Collect(maps.Values(s.parts))
+	return slices.MaxFunc(parts, func(a, b *part) int {
+		return cmp.Or(cmp.Compare(size(a), size(b)), strings.Compare(b.folder, a.folder))
+	})
+}
+
+// encodeLargest encodes the rows of the part that has most, and ends its file where that
+// is large enough.
+func (s *fileSet) encodeLargest() error {
+	p := s.largest(func(p *part) int64 { return p.raw })
+	if err := s.encode(p); err != nil {
+		return err
+	}
+	if p.size >= s.target*9/10 {
+		return s.finish(p)
+	}
+	return nil
+}
+
+func (s *fileSet) encode(p *part) error {
+	if len(p.rows) == 0 {
+		return nil
+	}
+	if p.size == 0 {
+		p.encoder.Begin()
+	}
+	if err := p.encoder.Add(p.rows); err != nil {
+		return fmt.Errorf("%w: %w", ErrRow, err)
+	}
+	s.raw -= p.raw
+	s.encoded += p.encoder.Size() - p.size
+	p.rows, p.raw, p.size = nil, 0, p.encoder.Size()
+	return nil
+}
+
+// finish ends the file of a part and stores it.
+func (s *fileSet) finish(p *part) error {
+	if err := s.encode(p); err != nil {
+		return err
+	}
+	delete(s.parts, p.folder)
+	s.encoded -= p.size
+	data, st := p.encoder.Finish()
+	if s.changes {
+		key := "_change_data/" + p.folder + "cdc-" + uuid.NewString() + ".parquet"
+		s.cdc = append(s.cdc, &action.CDC{Path: action.EncodePath(key), PartitionValues: p.values, Size: int64(len(data))})
+		return s.put(key, data)
+	}
+	key := p.folder + "part-" + uuid.NewString() + ".parquet"
+	s.adds = append(s.adds, &action.Add{
+		Path: action.EncodePath(key), PartitionValues: p.values, Size: int64(len(data)),
+		ModificationTime: s.now().UnixMilli(), DataChange: true, Stats: s.layout.encode(st),
+	})
+	return s.put(key, data)
+}
+
+func (s *fileSet) put(key string, data []byte) error {
+	s.keys = append(s.keys, key)
+	s.places <- struct{}{}
+	if err := context.Cause(s.ctx); err != nil {
+		<-s.places
+		return err
+	}
+	s.uploads.Go(func() {
+		defer func() { <-s.places }()
+		if err := s.store.Put(s.ctx, key, data); err != nil {
+			s.stop(fmt.Errorf("write %s: %w", key, err))
+		}
+	})
+	return nil
+}
+
+// close ends the files that are open and waits until all are stored.
+func (s *fileSet) close() error {
+	var fault error
+	for _, folder := range slices.Sorted(maps.Keys(s.parts)) {
+		if fault = s.finish(s.parts[folder]); fault != nil {
+			break
+		}
+	}
+	s.uploads.Wait()
+	if err := context.Cause(s.ctx); err != nil {
+		return err
+	}
+	return fault
+}
+
+// abandon waits for what is being stored.
+func (s *fileSet) abandon() {
+	s.stop(context.Canceled)
+	s.uploads.Wait()
+}
+
+// bytes is the size of the files.
+func (s *fileSet) bytes() (n int64) {
+	for _, a := range s.adds {
+		n += a.Size
+	}
+	for _, c := range s.cdc {
+		n += c.Size
+	}
+	return n
+}

@@ -1,0 +1,133 @@
+package write
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gscd-io/gscd/delta"
+	"github.com/gscd-io/gscd/delta/action"
+	"github.com/gscd-io/gscd/delta/parquet"
+	"github.com/gscd-io/gscd/delta/schema"
+	"github.com/gscd-io/gscd/delta/stats"
+)
+
+// layout is how rows of a table lie in its files.
+type layout struct {
+	schema     *schema.Schema
+	metadata   *action.Metadata
+	partitions []int // places of the partition columns, in their order
+	data       []int // places of the others
+	columns    []parquet.Column
+	// indexed are the columns, by place in columns, that get statistics.
+	indexed []int
+}
+
+// layoutOf gives the layout of a version whose schema has column mapping applied.
+func layoutOf(s *schema.Schema, m *action.Metadata) (*layout, error) {
+	l := &layout{schema: s, metadata: m}
+	for _, name := range m.PartitionColumns {
+		i := s.Index(name)
+		if i < 0 {
+			return nil, fmt.Errorf("%w: partition column %q is not in the schema", delta.ErrCorrupt, name)
+		}
+		if !s.Fields[i].Type.IsLeaf() {
+			return nil, fmt.Errorf("%w: partition column %q is %s", ErrColumn, name, s.Fields[i].Type)
+		}
+		l.partitions = append(l.partitions, i)
+	}
+	for i := range s.Fields {
+		if !slices.Contains(l.partitions, i) {
+			l.data = append(l.data, i)
+			l.columns = append(l.columns, columnOf(&s.Fields[i]))
+		}
+	}
+	if len(l.columns) == 0 {
+		return nil, fmt.Errorf("%w: every column is a partition column", ErrColumn)
+	}
+	l.indexed = l.statistics()
+	return l, nil
+}
+
+// columnOf is a column as it is written: under column mapping, of either mode, with its id.
+func columnOf(f *schema.Field) parquet.Column {
+	c := parquet.ColumnOf(f)
+	if f.FileName != "" {
+		if raw, ok := f.Metadata[metadataFieldID]; ok {
+			_ = json.Unmarshal(raw, &c.FieldID) // what is no number stays 0: no id
+		}
+	}
+	return c
+}
+
+// statistics chooses the columns that get them: those that the table names, else the
+// first ones.
+func (l *layout) statistics() (indexed []int) {
+	names, named := l.metadata.Configuration["delta.dataSkippingStatsColumns"]
+	if named {
+		for name := range strings.SplitSeq(names, ",") {
+			name = strings.Trim(strings.TrimSpace(name), "`")
+			for i, c := range l.data {
+				if strings.EqualFold(l.schema.Fields[c].Name, name) {
+					indexed = append(indexed, i)
+				}
+			}
+		}
+		return indexed
+	}
+	n := stats.IndexedColumns
+	if text, ok := l.metadata.Configuration["delta.dataSkippingNumIndexedCols"]; ok {
+		if given, err := strconv.Atoi(text); err == nil {
+			n = given
+		}
+	}
+	for i := range l.columns {
+		if n >= 0 && i >= n {
+			break
+		}
+		indexed = append(indexed, i)
+	}
+	return indexed
+}
+
+// encode gives add.stats of a file. st may have more columns than the layout.
+func (l *layout) encode(st parquet.FileStats) string {
+	var fields []stats.Field
+	chosen := parquet.FileStats{NumRows: st.NumRows}
+	for _, i := range l.indexed {
+		if !l.columns[i].Type.IsLeaf() {
+			continue
+		}
+		fields = append(fields, stats.Field{Name: l.columns[i].Name, Type: l.columns[i].Type})
+		chosen.Columns = append(chosen.Columns, st.Columns[i])
+	}
+	return stats.EncodeAll(fields, chosen, nil)
+}
+
+// partitionOf gives the folder of a row's partition and its values as the log has them.
+func (l *layout) partitionOf(row []schema.Value) (folder string, values map[string]*string) {
+	values = make(map[string]*string, len(l.partitions))
+	var b strings.Builder
+	for _, c := range l.partitions {
+		f := &l.schema.Fields[c]
+		text := action.FormatPartitionValue(row[c], f.Type)
+		values[f.Stored()] = text
+		b.WriteString(action.PartitionFolder(f.Stored(), text))
+		b.WriteByte('/')
+	}
+	return b.String(), values
+}
+
+// sameRows reports whether rows that were written for one layout fit another one.
+func (l *layout) sameRows(o *layout) bool {
+	return l.metadata.SchemaString == o.metadata.SchemaString && slices.Equal(l.metadata.PartitionColumns, o.metadata.PartitionColumns) &&
+		l.metadata.Configuration[delta.PropertyColumnMapping] == o.metadata.Configuration[delta.PropertyColumnMapping] &&
+		slices.Equal(constraintsOf(l.metadata), constraintsOf(o.metadata))
+}
+
+const (
+	metadataFieldID  = "delta.columnMapping.id"
+	metadataFileName = "delta.columnMapping.physicalName"
+)

@@ -1,0 +1,335 @@
+package write
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/gscd-io/gscd/delta"
+	"github.com/gscd-io/gscd/delta/action"
+	"github.com/gscd-io/gscd/delta/expr"
+	"github.com/gscd-io/gscd/delta/parquet"
+	"github.com/gscd-io/gscd/delta/schema"
+)
+
+// Act is what a Merge does with a row.
+type Act uint8
+
+const (
+	// Put updates a row that matches, with the columns that the Source has, and inserts
+	// one that does not.
+	Put Act = iota
+	// Drop deletes a row that matches, and does not insert one that does not.
+	Drop
+	// Skip leaves the table as it is.
+	Skip
+)
+
+// MergeInto says how the rows of a Source come into a table by key.
+type MergeInto struct {
+	// Key names the columns that a row of the table and one of the Source must have
+	// alike. NULL is like nothing.
+	Key []string
+	// Matched says what is done with a row of the Source whose key the table has, and
+	// NotMatched with others; nil puts. The cells are in the order of the table's
+	// columns; those that the Source lacks have their defaults.
+	Matched, NotMatched func(row []schema.Value) Act
+}
+
+// Merge brings the rows of a Source into a table by key: rows that match are updated or
+// deleted, others inserted. Only the key columns of files that may have such keys are
+// read, and then the rows that match. The Source is held in memory; a key that it has
+// twice is refused, with the key (ErrDuplicateKey).
+func Merge(ctx context.Context, table *delta.Table, into MergeInto, s Source, options ...Option) (Result, error) {
+	op := newOperation(table, options)
+	var m *merge
+	return op.run(ctx, func(ctx context.Context, p *plan) (bool, error) {
+		var err error
+		if m == nil {
+			m, err = readMerge(p, into, s)
+		} else if !m.layout.sameRows(p.layout) {
+			err = &delta.ConflictError{Version: p.snapshot.Version(), Rule: delta.RuleMetadata}
+		}
+		if err == nil {
+			err = m.apply(ctx, p)
+		}
+		if err != nil {
+			return false, fmt.Errorf("merge into %s: %w", table.Store(), err)
+		}
+		m.info(p)
+		return p.counts.Inserted+p.counts.Updated+p.counts.Deleted > 0, nil
+	})
+}
+
+// merge is the rows of a Source, by key.
+type merge struct {
+	into   MergeInto
+	layout *layout
+	given  []bool // columns that the source has
+	key    []int  // places of the key columns
+	rows   [][]schema.Value
+	byKey  map[string]int32 // rows without NULL in the key
+	first  []schema.Value   // cells of the first key column, sorted
+}
+
+// readMerge reads a Source. The error wraps ErrColumn, ErrDuplicateKey or ErrRow.
+func readMerge(p *plan, into MergeInto, s Source) (*merge, error) {
+	feeder, err := newFeeder(s, p.layout, p.rules)
+	if err != nil {
+		return nil, err
+	}
+	m := &merge{into: into, layout: p.layout, given: feeder.given, byKey: map[string]int32{}}
+	if len(into.Key) == 0 {
+		return nil, fmt.Errorf("%w: a merge needs key columns", ErrColumn)
+	}
+	for _, name := range into.Key {
+		i := p.layout.schema.IndexFold(name)
+		switch {
+		case i < 0:
+			return nil, fmt.Errorf("%w: key column %q; the table has %q", ErrColumn, name, p.layout.schema.Names())
+		case !feeder.given[i]:
+			return nil, fmt.Errorf("%w: the rows to merge lack the key column %q", ErrColumn, name)
+		case !p.layout.schema.Fields[i].Type.IsLeaf():
+			return nil, fmt.Errorf("%w: key column %q is %s", ErrColumn, name, p.layout.schema.Fields[i].Type)
+		}
+		m.key = append(m.key, i)
+	}
+	var buf []byte
+	// What is put onto a matching row is checked then; a row that only deletes need not
+	// fit. So nothing is checked yet.
+	unchecked := *feeder
+	unchecked.rules = p.rules.unchecked()
+	for row, err := range unchecked.all(s) {
+		if err != nil {
+			return nil, err
+		}
+		own := make([]schema.Value, len(row))
+		for i, v := range row {
+			v.S = strings.Clone(v.S)
+			own[i] = v
+		}
+		var whole bool
+		if buf, whole = m.appendKey(buf[:0], own); whole {
+			if _, twice := m.byKey[string(buf)]; twice {
+				return nil, fmt.Errorf("%w: %s", ErrDuplicateKey, p.rules.shown(own, m.key))
+			}
+			m.byKey[string(buf)] = int32(len(m.rows))
+			m.first = append(m.first, own[m.key[0]])
+		}
+		m.rows = append(m.rows, own)
+	}
+	slices.SortFunc(m.first, expr.Compare)
+	return m, nil
+}
+
+// appendKey appends the key of a row; whole is false where it has a NULL.
+func (m *merge) appendKey(dst []byte, row []schema.Value) (key []byte, whole bool) {
+	for _, c := range m.key {
+		if row[c].IsNull() {
+			return dst, false
+		}
+		dst = appendKeyCell(dst, row[c])
+	}
+	return dst, true
+}
+
+// appendKeyCell appends a cell so that cells that are equal for SQL have one form.
+func appendKeyCell(dst []byte, v schema.Value) []byte {
+	switch v.Kind {
+	case schema.Float:
+		if f := v.Float32(); f == 0 {
+			v = schema.FloatValue(0)
+		} else if f != f {
+			v = schema.FloatValue(float32(math.NaN()))
+		}
+	case schema.Double:
+		if f := v.Float64(); f == 0 {
+			v = schema.DoubleValue(0)
+		} else if f != f {
+			v = schema.DoubleValue(math.NaN())
+		}
+	}
+	return v.AppendEncoded(dst)
+}
+
+// mayHave reports whether a key may be in a file, by what is known of the first key column.
+func (m *merge) mayHave(b expr.Bounds) bool {
+	if len(m.first) == 0 || b.AllNulls {
+		return false
+	}
+	v := m.first[0]
+	if v.Kind == schema.Float || v.Kind == schema.Double { // statistics say nothing of NaN
+		return true
+	}
+	from := 0
+	if b.Min.Kind == v.Kind {
+		from, _ = slices.BinarySearchFunc(m.first, b.Min, expr.Compare)
+	}
+	if from == len(m.first) {
+		return false
+	}
+	// A maximum of text may be cut; whoever does not raise it cuts to 32 bytes or more.
+	if b.Max.Kind != v.Kind || len(b.Max.S) >= 32 {
+		return true
+	}
+	return expr.Compare(m.first[from], b.Max) <= 0
+}
+
+// apply finds the rows of the table that match and puts the changes into the plan.
+func (m *merge) apply(ctx context.Context, p *plan) error {
+	bounds := p.reader.bounds(m.key[:1])
+	may := func(a *action.Add) bool { return m.mayHave(bounds(a)(m.key[0])) }
+	var candidates []*action.Add
+	reads := delta.Reads{Match: may}
+	for _, a := range p.snapshot.Files() {
+		if may(a) {
+			candidates = append(candidates, a)
+			reads.Files = append(reads.Files, a.Key())
+		}
+	}
+	found := make([]*touched, len(candidates))
+	hits := make([][]int32, len(candidates)) // rows of the source that match, by file
+	acts := make([]Act, len(m.rows))
+	for i, row := range m.rows {
+		if m.into.Matched != nil {
+			acts[i] = m.into.Matched(row)
+		}
+	}
+	err := inParallel(ctx, len(candidates), p.reader.parallel, func(ctx context.Context, i int) error {
+		var buf []byte
+		row := make([]schema.Value, len(m.layout.schema.Fields))
+		var err error
+		found[i], err = p.reader.touch(ctx, candidates[i], m.key, func(f *parquet.File, group int) bool {
+			return !m.mayHave(p.reader.groupBounds(candidates[i], f, group)(m.key[0]))
+		}, func(b *block, sel []int32) []int32 {
+			kept := sel[:0]
+			for _, r := range sel {
+				for _, c := range m.key {
+					row[c] = b.columns[c][r]
+				}
+				var whole bool
+				if buf, whole = m.appendKey(buf[:0], row); !whole {
+					continue
+				}
+				if s, ok := m.byKey[string(buf)]; ok {
+					hits[i] = append(hits[i], s)
+					if acts[s] != Skip {
+						kept = append(kept, r)
+					}
+				}
+			}
+			return kept
+		})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	matched := make([]bool, len(m.rows))
+	updates := false
+	for _, list := range hits {
+		for _, s := range list {
+			matched[s] = true
+			updates = updates || acts[s] == Put
+		}
+	}
+	found = slices.DeleteFunc(found, func(t *touched) bool { return t == nil })
+	partly := slices.ContainsFunc(found, func(t *touched) bool { return !t.whole() })
+	// Inserts and deletes show by themselves, unless a file is written anew.
+	c := p.changer(ctx, p.feed() && (updates || partly && !p.vectors()))
+	by := m.replace(p, acts)
+	if !updates {
+		by = nil // no row of the table need be read
+	}
+	for _, t := range found {
+		if err = c.end(ctx, t, by); err != nil {
+			break
+		}
+	}
+	if err == nil {
+		err = m.insert(p, c, matched)
+	}
+	if err := c.close(ctx, err); err != nil {
+		return err
+	}
+	p.counts.Source = int64(len(m.rows))
+	p.tx.SetReads(reads)
+	return nil
+}
+
+// replace gives what makes a new row of one that matches.
+func (m *merge) replace(p *plan, acts []Act) replace {
+	var buf []byte
+	next := make([]schema.Value, len(m.layout.schema.Fields))
+	return func(old []schema.Value) ([]schema.Value, error) {
+		buf, _ = m.appendKey(buf[:0], old)
+		s := m.byKey[string(buf)]
+		if acts[s] == Drop {
+			return nil, nil
+		}
+		copy(next, old)
+		for i, given := range m.given {
+			if given {
+				next[i] = m.rows[s][i]
+			}
+		}
+		if err := p.rules.recompute(next, func(c int) bool { return m.given[c] }); err != nil {
+			return nil, err
+		}
+		return next, nil
+	}
+}
+
+func (m *merge) insert(p *plan, c *changer, matched []bool) error {
+	for i, row := range m.rows {
+		if matched[i] || m.into.NotMatched != nil && m.into.NotMatched(row) != Put {
+			continue
+		}
+		if err := p.rules.inserts(row); err != nil {
+			return err
+		}
+		if err := c.insert(row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// info names the commit as Spark does.
+func (m *merge) info(p *plan) {
+	var on []string
+	for _, c := range m.key {
+		name := m.layout.schema.Fields[c].Name
+		on = append(on, fmt.Sprintf("(t.%s = s.%s)", name, name))
+	}
+	type clause struct {
+		ActionType string `json:"actionType"`
+	}
+	c := &p.counts
+	metrics := map[string]int64{
+		"numSourceRows": c.Source, "numTargetRowsInserted": c.Inserted, "numTargetRowsUpdated": c.Updated, "numTargetRowsDeleted": c.Deleted,
+		"numTargetRowsMatchedUpdated": c.Updated, "numTargetRowsMatchedDeleted": c.Deleted, "numTargetRowsCopied": c.Copied,
+		"numOutputRows": c.Inserted + c.Updated + c.Copied, "numTargetFilesAdded": c.FilesAdded, "numTargetFilesRemoved": c.FilesRemoved,
+		"numTargetBytesAdded": c.BytesAdded, "numTargetBytesRemoved": c.BytesRemoved, "numTargetChangeFilesAdded": c.ChangeFiles,
+	}
+	p.vectorMetrics(metrics, "numTargetDeletionVectors")
+	p.info("MERGE", map[string]string{
+		"predicate":                    jsonText([]string{strings.Join(on, " AND ")}),
+		"matchedPredicates":            jsonText(clauses(clause{"update"}, c.Updated > 0, clause{"delete"}, c.Deleted > 0)),
+		"notMatchedPredicates":         jsonText(clauses(clause{"insert"}, c.Inserted > 0, clause{}, false)),
+		"notMatchedBySourcePredicates": "[]",
+	}, metrics)
+}
+
+func clauses[T any](a T, hasA bool, b T, hasB bool) []T {
+	list := []T{}
+	if hasA {
+		list = append(list, a)
+	}
+	if hasB {
+		list = append(list, b)
+	}
+	return list
+}

@@ -1,0 +1,143 @@
+package write
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/gscd-io/gscd/delta"
+	"github.com/gscd-io/gscd/delta/expr"
+	"github.com/gscd-io/gscd/delta/schema"
+)
+
+// SetProperties sets properties of the table, delta.feature.NAME = supported among them.
+// delta.columnMapping.mode may go from none to name.
+func SetProperties(properties map[string]string) Change {
+	return func(a *alteration) error {
+		for _, key := range slices.Sorted(maps.Keys(properties)) {
+			value := properties[key]
+			switch {
+			case strings.HasPrefix(key, featurePrefix):
+				a.features = append(a.features, strings.TrimPrefix(key, featurePrefix))
+			case strings.HasPrefix(key, constraintsPrefix):
+				return refuse("%s: constraints are added by AddConstraint, which looks at the rows", key)
+			case key == delta.PropertyMaxColumnID:
+				return refuse("%s is not to be set", key)
+			case key == delta.PropertyColumnMapping:
+				now := a.metadata.Configuration[key]
+				switch {
+				case value == now || value == "none" && now == "":
+				case value == "name" && !a.isMapped():
+					a.mapColumns()
+				default:
+					return refuse("%s goes from none to name only, not to %q", key, value)
+				}
+			default:
+				a.metadata.Configuration[key] = value
+			}
+		}
+		a.step("SET TBLPROPERTIES", map[string]string{"properties": jsonText(properties)})
+		return nil
+	}
+}
+
+// UnsetProperties takes properties away; one that is not there is no error.
+func UnsetProperties(keys ...string) Change {
+	return func(a *alteration) error {
+		for _, key := range keys {
+			if strings.HasPrefix(key, constraintsPrefix) || key == delta.PropertyColumnMapping || key == delta.PropertyMaxColumnID {
+				return refuse("property %s can't be taken away", key)
+			}
+			delete(a.metadata.Configuration, key)
+		}
+		a.step("UNSET TBLPROPERTIES", map[string]string{"properties": jsonText(keys), "ifExists": "true"})
+		return nil
+	}
+}
+
+// AddConstraint adds a CHECK constraint: a filter that must be true of every row, those
+// that are there included. The error wraps ErrRow where it is not.
+func AddConstraint(name, condition string) Change {
+	return func(a *alteration) error {
+		key := constraintsPrefix + strings.ToLower(name)
+		if _, ok := a.metadata.Configuration[key]; ok || name == "" {
+			return refuse("the constraint %q is there, or has no name", name)
+		}
+		s, err := schema.New(a.fields...)
+		if err != nil {
+			return refuse("%w", err)
+		}
+		where, err := expr.Parse(condition, s)
+		if err != nil {
+			return refuse("constraint %s: %w", name, err)
+		}
+		if err := a.holds(name, where); err != nil {
+			return err
+		}
+		a.metadata.Configuration[key] = condition
+		a.step("ADD CONSTRAINT", map[string]string{"name": name, "expr": condition})
+		return nil
+	}
+}
+
+// holds looks whether a condition is true of every row of the table.
+func (a *alteration) holds(name string, where *expr.Predicate) error {
+	r := a.plan.reader
+	if !where.Fits(r.layout.schema) {
+		return refuse("constraint %s: add it after the change of its columns, by itself", name)
+	}
+	files := r.snapshot.Files()
+	a.plan.tx.SetReads(delta.Reads{All: true})
+	columns := where.Columns()
+	if len(columns) == 0 {
+		columns = []int{r.layout.data[0]}
+	}
+	for _, add := range files {
+		evaluator := where.NewEvaluator()
+		dead, err := delta.ReadDeletionVector(a.ctx, r.store, add)
+		if err != nil {
+			return fileError(add, err)
+		}
+		f, err := r.open(a.ctx, add)
+		if err != nil {
+			return err
+		}
+		sel := make([]int32, 0, batchRows)
+		row := make([]schema.Value, len(r.layout.schema.Fields))
+		err = r.scan(a.ctx, add, f, columns, nil, func(b *block) error {
+			sel = sel[:0]
+			for i := range int32(b.rows) {
+				if dead == nil || !dead.Contains(uint32(b.first+int64(i))) {
+					sel = append(sel, i)
+				}
+			}
+			all := slices.Clone(sel)
+			kept := evaluator.Select(b.columns, sel)
+			for i, at := range all {
+				if i >= len(kept) || kept[i] != at {
+					return fmt.Errorf("%w: the constraint %s (%s) does not hold for a row that is there: %s", ErrRow, name, where.Text(),
+						a.plan.rules.shown(b.row(int(at), row), where.Columns()))
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// DropConstraint takes a CHECK constraint away.
+func DropConstraint(name string) Change {
+	return func(a *alteration) error {
+		key := constraintsPrefix + strings.ToLower(name)
+		if _, ok := a.metadata.Configuration[key]; !ok {
+			return refuse("there is no constraint %q; the table has %q", name, constraintsOf(&a.metadata))
+		}
+		delete(a.metadata.Configuration, key)
+		a.step("DROP CONSTRAINT", map[string]string{"name": name})
+		return nil
+	}
+}

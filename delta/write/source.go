@@ -1,0 +1,263 @@
+package write
+
+import (
+	"fmt"
+	"iter"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/gscd-io/gscd/delta/expr"
+	"github.com/gscd-io/gscd/delta/schema"
+)
+
+// Source gives the rows of an operation, once through. The zero Source has none.
+//
+// Its cells belong to the columns that it names, in that order; without names, to all
+// columns of the table that are not generated. A column that is not named gets its
+// default, else NULL.
+type Source struct {
+	columns []string
+	rows    func(fields []schema.Field) iter.Seq2[[]schema.Value, error]
+}
+
+// Rows makes a Source of rows of cells. A row is read before the next one is asked for,
+// and not kept; an error ends the operation.
+func Rows(rows iter.Seq2[[]schema.Value, error], columns ...string) Source {
+	return Source{columns, func([]schema.Field) iter.Seq2[[]schema.Value, error] { return rows }}
+}
+
+// Batches makes a Source of batches of columns: batch[c][r] is the cell of column c in
+// row r. The columns of a batch have one length.
+func Batches(batches iter.Seq2[[][]schema.Value, error], columns ...string) Source {
+	return Source{columns, func([]schema.Field) iter.Seq2[[]schema.Value, error] {
+		return func(yield func([]schema.Value, error) bool) {
+			var row []schema.Value
+			for batch, err := range batches {
+				if err != nil {
+					yield(nil, err)
+					return
+				}
+				row = slices.Grow(row[:0], len(batch))[:len(batch)]
+				for r := 0; len(batch) > 0 && r < len(batch[0]); r++ {
+					for c := range batch {
+						if len(batch[c]) != len(batch[0]) {
+							yield(nil, fmt.Errorf("%w: a batch with columns of %d and %d rows", ErrRow, len(batch[0]), len(batch[c])))
+							return
+						}
+						row[c] = batch[c][r]
+					}
+					if !yield(row, nil) {
+						return
+					}
+				}
+			}
+		}
+	}}
+}
+
+// Values makes a Source of Go values, typed by the table: nil, bool, integers, floats,
+// string, []byte, time.Time (also of dates), decimals as text ("12.50"), schema.Value.
+// A number that a column can't hold exactly is an error.
+func Values(rows [][]any, columns ...string) Source {
+	return Source{columns, func(fields []schema.Field) iter.Seq2[[]schema.Value, error] {
+		return func(yield func([]schema.Value, error) bool) {
+			row := make([]schema.Value, len(fields))
+			for i, values := range rows {
+				if len(values) != len(fields) {
+					yield(nil, fmt.Errorf("%w: row %d has %d values for %d columns", ErrRow, i, len(values), len(fields)))
+					return
+				}
+				for c, v := range values {
+					var err error
+					if row[c], err = valueOf(v, &fields[c]); err != nil {
+						yield(nil, fmt.Errorf("row %d: %w", i, err))
+						return
+					}
+				}
+				if !yield(row, nil) {
+					return
+				}
+			}
+		}
+	}}
+}
+
+// valueOf types a Go value by a column.
+func valueOf(value any, f *schema.Field) (schema.Value, error) {
+	mismatch := func() (schema.Value, error) {
+		return schema.Value{}, fmt.Errorf("%w: column %q is %s and can't hold %v (%T)", ErrRow, f.Name, f.Type, value, value)
+	}
+	kind := schema.KindOf(f.Type)
+	whole := func(i int64) (schema.Value, error) {
+		switch kind {
+		case schema.Int:
+			if p := f.Type.Primitive; p <= schema.Long {
+				return schema.IntValue(i), nil
+			}
+		case schema.Dec:
+			v, err := expr.ParseValue(fmt.Sprint(i), *f)
+			if err != nil {
+				return mismatch()
+			}
+			return v, nil
+		case schema.Float:
+			if x := float32(i); int64(x) == i {
+				return schema.FloatValue(x), nil
+			}
+		case schema.Double:
+			if x := float64(i); int64(x) == i {
+				return schema.DoubleValue(x), nil
+			}
+		}
+		return mismatch()
+	}
+	switch v := value.(type) {
+	case nil:
+		return schema.Value{}, nil
+	case schema.Value:
+		return v, nil
+	case bool:
+		if kind == schema.Bool {
+			return schema.BoolValue(v), nil
+		}
+	case int:
+		return whole(int64(v))
+	case int8:
+		return whole(int64(v))
+	case int16:
+		return whole(int64(v))
+	case int32:
+		return whole(int64(v))
+	case int64:
+		return whole(v)
+	case uint8:
+		return whole(int64(v))
+	case uint16:
+		return whole(int64(v))
+	case uint32:
+		return whole(int64(v))
+	case uint64:
+		if v <= math.MaxInt64 {
+			return whole(int64(v))
+		}
+	case float32:
+		switch kind {
+		case schema.Float:
+			return schema.FloatValue(v), nil
+		case schema.Double:
+			return schema.DoubleValue(float64(v)), nil
+		}
+	case float64:
+		switch kind {
+		case schema.Float:
+			if x := float32(v); float64(x) == v || math.IsNaN(v) {
+				return schema.FloatValue(x), nil
+			}
+		case schema.Double:
+			return schema.DoubleValue(v), nil
+		}
+	case []byte:
+		if kind == schema.Binary {
+			return schema.BinaryValue(string(v)), nil
+		}
+	case string:
+		switch kind {
+		case schema.String:
+			return schema.StringValue(v), nil
+		case schema.Binary, schema.Compound, schema.Null:
+			return mismatch()
+		}
+		cell, err := expr.ParseValue(v, *f)
+		if err != nil {
+			return schema.Value{}, fmt.Errorf("%w: %w", ErrRow, err)
+		}
+		return cell, nil
+	case time.Time:
+		switch f.Type.Primitive {
+		case schema.Timestamp:
+			return schema.IntValue(v.UnixMicro()), nil
+		case schema.TimestampNTZ: // what its clock shows
+			return schema.IntValue(time.Date(v.Year(), v.Month(), v.Day(), v.Hour(), v.Minute(), v.Second(), v.Nanosecond(), time.UTC).UnixMicro()), nil
+		case schema.Date:
+			return schema.IntValue(time.Date(v.Year(), v.Month(), v.Day(), 0, 0, 0, 0, time.UTC).Unix() / 86400), nil
+		}
+	}
+	return mismatch()
+}
+
+// feeder turns the rows of a Source into rows of a table.
+type feeder struct {
+	layout *layout
+	rules  *rules
+	at     []int // place in the table of each column of the source
+	given  []bool
+	row    []schema.Value
+}
+
+// newFeeder finds the columns of a source in a table. The error wraps ErrColumn.
+func newFeeder(s Source, l *layout, r *rules) (*feeder, error) {
+	f := &feeder{layout: l, rules: r, given: make([]bool, len(l.schema.Fields)), row: make([]schema.Value, len(l.schema.Fields))}
+	if s.columns == nil {
+		for i := range l.schema.Fields {
+			if !r.generates(i) {
+				f.at = append(f.at, i)
+				f.given[i] = true
+			}
+		}
+		return f, nil
+	}
+	for _, name := range s.columns {
+		i := l.schema.IndexFold(name)
+		if i < 0 {
+			return nil, fmt.Errorf("%w: %q; the table has %q", ErrColumn, name, l.schema.Names())
+		}
+		if f.given[i] {
+			return nil, fmt.Errorf("%w: %q is named twice", ErrColumn, name)
+		}
+		f.at = append(f.at, i)
+		f.given[i] = true
+	}
+	return f, nil
+}
+
+// fields are the columns of the source, in its order.
+func (f *feeder) fields() []schema.Field {
+	fields := make([]schema.Field, len(f.at))
+	for i, at := range f.at {
+		fields[i] = f.layout.schema.Fields[at]
+	}
+	return fields
+}
+
+// all gives the rows of the source as rows of the table, defaults filled in. A row is
+// valid until the next.
+func (f *feeder) all(s Source) iter.Seq2[[]schema.Value, error] {
+	return func(yield func([]schema.Value, error) bool) {
+		if s.rows == nil {
+			return
+		}
+		n := 0
+		for cells, err := range s.rows(f.fields()) {
+			if err == nil && len(cells) != len(f.at) {
+				err = fmt.Errorf("%w: row %d has %d cells for %d columns", ErrRow, n, len(cells), len(f.at))
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			clear(f.row)
+			for i, at := range f.at {
+				f.row[at] = cells[i]
+			}
+			if err := f.rules.fill(f.row, f.given); err != nil {
+				yield(nil, fmt.Errorf("row %d: %w", n, err))
+				return
+			}
+			n++
+			if !yield(f.row, nil) {
+				return
+			}
+		}
+	}
+}
