@@ -427,6 +427,9 @@ func TestCommandsPage(t *testing.T) {
 			if !ok || len(args) > 1 && !strings.Contains(section, "gscd "+name) {
 				t.Errorf("docs/commands.md: no section about gscd %s", name)
 			}
+			if strings.Contains(strings.ReplaceAll(section, "\n", " "), "the flags of `gscd ingest`") {
+				section += sections["ingest"]
+			}
 			_, flags, _ := strings.Cut(text, "\nFlags:\n")
 			for _, m := range flagName.FindAllStringSubmatch(flags, -1) {
 				if !global[m[1]] && !strings.Contains(section, m[1]) {
