@@ -34,6 +34,7 @@ func TestKafka(t *testing.T) {
 		{"added partitions", testAddedPartitions},
 		{"program killed", testProgramKilled},
 		{"connections", testConnections},
+		{"rights", testRights},
 		{"tokens", testTokens},
 		{"rotated certificate", testRotatedCertificate},
 		{"secure program", testSecureProgram},

@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
@@ -123,6 +124,88 @@ func testConnections(t *testing.T, b *broker) {
 			}
 		})
 	}
+}
+
+// What a user may not do is told with the right that is missing, and a group
+// that may not be written to stops nothing.
+func testRights(t *testing.T, b *broker) {
+	s := newShop(t, b, 2)
+	s.send(s.change(day(0).Add(time.Hour), 60, true))
+	b.createTopic(t, s.topic+"-dead", 1)
+	admin := b.admin(t)
+	const narrow = "narrow"
+	upsert := kadm.UpsertSCRAM{User: narrow, Mechanism: kadm.ScramSha512, Iterations: 4096, Password: brokerPassword}
+	if done, err := admin.AlterUserSCRAMs(ctx, nil, []kadm.UpsertSCRAM{upsert}); err != nil || done.Error() != nil {
+		t.Fatal(err, done.Error())
+	}
+	grant := func(user string, build func(*kadm.ACLBuilder) *kadm.ACLBuilder) {
+		t.Helper()
+		acl := build(kadm.NewACLs().ResourcePatternType(kadm.ACLPatternLiteral).Allow("User:" + user).AllowHosts("*"))
+		if done, err := admin.CreateACLs(ctx, acl); err != nil || len(done) == 0 || done[0].Err != nil {
+			t.Fatalf("grant: %v %+v", err, done)
+		}
+	}
+	on := func(topic string, operations ...kadm.ACLOperation) func(*kadm.ACLBuilder) *kadm.ACLBuilder {
+		return func(a *kadm.ACLBuilder) *kadm.ACLBuilder { return a.Topics(topic).Operations(operations...) }
+	}
+	grant(brokerUser, on(s.topic, kadm.OpRead))
+	grant(brokerUser, on(s.topic+"-dead", kadm.OpWrite))
+	grant(brokerUser, func(a *kadm.ACLBuilder) *kadm.ACLBuilder { return a.Groups(s.topic).Operations(kadm.OpRead) })
+
+	r := s.rig()
+	r.clock = day(1).Add(time.Hour)
+	config := filepath.Join(t.TempDir(), "gscd.yaml")
+	text := fmt.Sprintf(`
+kafka:
+  brokers: [%q]
+  group: %s
+  tls: {ca_file: %q}
+  sasl: {mechanism: scram-sha-512, username: %s, password: %q}
+calendar: {timezone: Asia/Shanghai}
+tables:
+  - {name: orders, location: %q, topics: [%s]DEAD}
+`, b.secure, s.topic, b.file("ca.pem"), narrow, brokerPassword, r.store.Store.String(), s.topic)
+	ingest := func(deadLetter string) (string, error) {
+		t.Helper()
+		if err := os.WriteFile(config, []byte(strings.Replace(text, "DEAD", deadLetter, 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.Command(binary(t), "ingest", "--until-end", "--now", r.clock.Format(time.RFC3339), "-c", config).CombinedOutput()
+		if strings.Contains(string(out), brokerPassword) {
+			t.Errorf("the password is printed:\n%s", out)
+		}
+		return string(out), err
+	}
+	refused := func(what, deadLetter string, words ...string) {
+		t.Helper()
+		out, err := ingest(deadLetter)
+		for _, w := range words {
+			if err == nil || r.exists() || !strings.Contains(out, w) {
+				t.Errorf("%s: %v, want %q:\n%s", what, err, w, out)
+			}
+		}
+	}
+	refused("no right at all", "", s.topic, "the right READ on the topic is missing", "TOPIC_AUTHORIZATION_FAILED")
+	grant(narrow, on(s.topic, kadm.OpDescribe))
+	refused("described, not read", "", s.topic, "the right READ on the topic is missing", "TOPIC_AUTHORIZATION_FAILED")
+	grant(narrow, on(s.topic, kadm.OpRead))
+	refused("no right to write dead letters", ", dead_letter: {to: topic:"+s.topic+"-dead}", s.topic+"-dead", "the right WRITE on the topic is missing")
+	out, err := ingest("")
+	for _, w := range []string{"the right READ on the group is missing", "the right DESCRIBE_CONFIGS on the topic is missing"} {
+		if err != nil || !strings.Contains(out, w) {
+			t.Errorf("neither of the rights that can be done without: %v, want %q\n%s", err, w, out)
+		}
+	}
+	s.check(r, "2022-07-15")
+	grant(narrow, on(s.topic, kadm.OpDescribeConfigs))
+	grant(narrow, on(s.topic+"-dead", kadm.OpWrite, kadm.OpDescribe))
+	grant(narrow, func(a *kadm.ACLBuilder) *kadm.ACLBuilder { return a.Groups(s.topic).Operations(kadm.OpRead) })
+	s.send(s.change(day(1).Add(2*time.Hour), 40, true))
+	r.clock = day(2).Add(time.Hour)
+	if out, err := ingest(", dead_letter: {to: topic:" + s.topic + "-dead}"); err != nil || strings.Contains(out, "is missing") {
+		t.Errorf("with every right: %v\n%s", err, out)
+	}
+	s.check(r, "2022-07-15", "2022-07-16")
 }
 
 // jwt makes an unsecured token, which the test broker believes until its end.

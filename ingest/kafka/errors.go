@@ -23,6 +23,18 @@ var (
 	ErrTopicRecreated = change.ErrTopicRecreated
 )
 
+// withRight says of an answer of the brokers that refuses access what is to be
+// granted; other errors stay as they are.
+func withRight(err error) error {
+	switch {
+	case errors.Is(err, kerr.TopicAuthorizationFailed):
+		return fmt.Errorf("the right READ on the topic is missing: grant it to gscd's user: %w", err)
+	case errors.Is(err, kerr.GroupAuthorizationFailed):
+		return fmt.Errorf("the right READ on the group is missing: grant it to gscd's user, or leave out kafka.group: %w", err)
+	}
+	return err
+}
+
 // ErrClosed is what a closed Consumer answers.
 var ErrClosed = errors.New("the consumer is closed")
 

@@ -114,7 +114,7 @@ func (c *Consumer) judge(ctx context.Context) {
 // brokers could not be asked, nil where states is what they said.
 func (c *Consumer) meaning(f fault, states map[change.PartitionID]change.PartitionState, asked error) error {
 	id := f.r.id
-	err := fmt.Errorf("topic %s partition %d: read: %w", id.Topic, id.Partition, f.err)
+	err := fmt.Errorf("topic %s partition %d: read: %w", id.Topic, id.Partition, withRight(f.err))
 	if f.plain {
 		return err
 	}

@@ -25,7 +25,7 @@ func (c *Consumer) PublishOffsets(ctx context.Context, offsets map[change.Partit
 		err = done.Error()
 	}
 	if err != nil {
-		return fmt.Errorf("publish the offsets of group %s: %w", c.opts.Group, err)
+		return fmt.Errorf("publish the offsets of group %s: %w", c.opts.Group, withRight(err))
 	}
 	return nil
 }

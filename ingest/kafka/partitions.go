@@ -186,7 +186,7 @@ func loadMetadata(ctx context.Context, cl *kgo.Client, topics []string) (metadat
 		case kerr.UnknownTopicOrPartition:
 			meta.err = fmt.Errorf("topic %s: %w", *t.Topic, ErrNoTopic)
 		default:
-			meta.err = fmt.Errorf("topic %s: %w", *t.Topic, err)
+			meta.err = fmt.Errorf("topic %s: %w", *t.Topic, withRight(err))
 		}
 		for _, p := range t.Partitions {
 			meta.leaders[p.Partition] = leader{p.Leader, p.LeaderEpoch}
@@ -257,7 +257,7 @@ func listOffsets(ctx context.Context, cl *kgo.Client, m metadata, place int64, i
 				id := change.PartitionID{Topic: t.Topic, Partition: p.Partition}
 				answered[id] = true
 				if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
-					fault(id.Topic, "topic %s partition %d: ask for offsets: %w", id.Topic, id.Partition, err)
+					fault(id.Topic, "topic %s partition %d: ask for offsets: %w", id.Topic, id.Partition, withRight(err))
 				} else if p.Offset >= 0 {
 					out.at[id] = p.Offset
 				} else if place < 0 {
