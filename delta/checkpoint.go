@@ -45,7 +45,7 @@ func (t *Table) Checkpoint(ctx context.Context, s *Snapshot, options CheckpointO
 	fault := func(err error) (CheckpointResult, error) {
 		return CheckpointResult{}, fmt.Errorf("checkpoint version %d of %s: %w", s.version, t.store, err)
 	}
-	if err := checkWritable(s.protocol, s.metadata, s.schema, t.implemented); err != nil {
+	if err := t.checkMaintainable(s); err != nil {
 		return fault(err)
 	}
 	kept, dropped, err := s.unexpired(t.now(), options.Drop)

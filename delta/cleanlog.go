@@ -70,7 +70,7 @@ func (t *Table) cleanLog(ctx context.Context, options CleanOptions) (CleanReport
 	if err != nil {
 		return report, err
 	}
-	if err := checkWritable(newest.protocol, newest.metadata, newest.schema, t.implemented); err != nil {
+	if err := t.checkMaintainable(newest); err != nil {
 		return report, err
 	}
 	listing, err := deltalog.List(ctx, t.store, 0)

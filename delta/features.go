@@ -220,6 +220,19 @@ func checkWritable(p *action.Protocol, m *action.Metadata, s *schema.Schema, imp
 	return nil
 }
 
+// rowFeatures are about rows and columns alone: they are no hindrance to what writes
+// neither.
+var rowFeatures = []string{
+	FeatureInvariants, FeatureCheckConstraints, FeatureGeneratedColumns, FeatureIdentityColumns, FeatureColumnDefaults,
+	FeatureColumnMapping, FeatureTypeWidening, FeatureTypeWidening + "-preview",
+}
+
+// checkMaintainable refuses checkpoints, vacuum and cleaning of the log where a feature
+// asks for what gscd does not do there.
+func (t *Table) checkMaintainable(s *Snapshot) error {
+	return checkWritable(s.protocol, s.metadata, s.schema, slices.Concat(t.implemented, rowFeatures))
+}
+
 // fieldWith names a field, at any depth, that has a metadata key of that beginning.
 func fieldWith(fields []schema.Field, prefix string) string {
 	for _, f := range fields {

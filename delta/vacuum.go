@@ -121,7 +121,7 @@ func vacuum(ctx context.Context, t *Table, options VacuumOptions) (*VacuumReport
 	if err != nil {
 		return report, err
 	}
-	if err := checkWritable(newest.protocol, newest.metadata, newest.schema, t.implemented); err != nil {
+	if err := t.checkMaintainable(newest); err != nil {
 		return report, err
 	}
 	if err := refer(report.live, newest.Files()); err != nil {
