@@ -166,7 +166,7 @@ func (d *Definition) metadata(base *delta.Snapshot) (*action.Metadata, action.Pr
 	}
 	fields := slices.Clone(d.Columns)
 	if mode := m.Configuration[delta.PropertyColumnMapping]; mode == "name" || mode == "id" {
-		fields = assignIDs(fields, &maxID, true)
+		fields = assignIDs(fields, &maxID, base != nil) // older versions have the other names
 	}
 	if maxID > 0 {
 		m.Configuration[delta.PropertyMaxColumnID] = strconv.Itoa(int(maxID))
@@ -194,7 +194,7 @@ func (d *Definition) metadata(base *delta.Snapshot) (*action.Metadata, action.Pr
 func checkNames(fields []schema.Field, configuration map[string]string) error {
 	mapped := configuration[delta.PropertyColumnMapping] == "name" || configuration[delta.PropertyColumnMapping] == "id"
 	for _, f := range fields {
-		if f.Name == "" || !mapped && strings.ContainsAny(f.Name, " ,;{}()\n\t=") {
+		if f.Name == "" || !mapped && strings.ContainsAny(f.Name, oddCharacters) {
 			return fmt.Errorf("%w: the name %q, unless %s is name", ErrColumn, f.Name, delta.PropertyColumnMapping)
 		}
 		if strings.HasPrefix(strings.ToLower(f.Name), "_c") && configuration[delta.PropertyChangeDataFeed] == "true" &&

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"strconv"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -36,15 +37,19 @@ func maxColumnID(m *action.Metadata) int32 {
 	return int32(n)
 }
 
+// oddCharacters can't be in the name of a column of a file.
+const oddCharacters = " ,;{}()\n\t="
+
 // assignIDs gives fields that lack them an id and a name in files, at any depth: a new
-// name where fresh, else the one that they have.
+// name where fresh, or where the one that they have can't be; else that one, which is
+// what DuckDB looks for in partition values (duckdb-delta #343).
 func assignIDs(fields []schema.Field, maxID *int32, fresh bool) []schema.Field {
 	out := make([]schema.Field, len(fields))
 	for i, f := range fields {
 		if _, ok := f.Metadata[metadataFieldID]; !ok {
 			*maxID++
 			name := f.Name
-			if fresh {
+			if fresh || strings.ContainsAny(name, oddCharacters) {
 				name = "col-" + uuid.NewString()
 			}
 			f.Metadata = withMetadata(f.Metadata, metadataFieldID, *maxID)
