@@ -108,7 +108,7 @@ func TestModelInCompany(t *testing.T) {
 				o.DriftWait = time.Duration(s.wait) * time.Microsecond
 				o.Now = func() time.Time { return time.UnixMicro(s.clock) }
 				o.Budget, o.Gate, o.Observer = total, total, total
-				lane, err := ingest.New(o, slowFeed{newFeed(total.r, topic, s.clock, sc.most)})
+				lane, err := ingest.New(o, slowFeed{newFeed(rand.New(rand.NewPCG(seed, 29)), topic, s.clock, sc.most)})
 				if err != nil {
 					t.Fatal(err)
 				}

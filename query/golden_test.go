@@ -102,10 +102,11 @@ func scan(t *testing.T, store *local.Store, snapshot *delta.Snapshot, o query.Op
 // independent reader found, at every version.
 func TestGoldenTables(t *testing.T) {
 	dir, tables := goldenTables(t)
-	read, files := 0, 0
+	read, left, files := 0, 0, 0
 	for _, g := range tables {
 		t.Run(g.Table, func(t *testing.T) {
 			if testing.Short() && *g.Rows > 10_000 {
+				left++
 				t.Skip("a large table")
 			}
 			root := filepath.Join(dir, g.Table)
@@ -156,7 +157,7 @@ func TestGoldenTables(t *testing.T) {
 		})
 	}
 	t.Logf("%d tables of %d read, %d files", read, len(tables), files)
-	if read < len(tables) {
+	if read+left < len(tables) {
 		t.Errorf("only %d tables were read", read)
 	}
 }
