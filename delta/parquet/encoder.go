@@ -242,6 +242,17 @@ func (e *Encoder) encodeGroup(rows [][]schema.Value, base int) error {
 }
 
 func (e *Encoder) encodeColumns(rows [][]schema.Value, base, from, to int) error {
+	if err := e.addColumns(rows, base, from, to); err != nil {
+		return err
+	}
+	for c := from; c < to; c++ {
+		e.columns[c].flushPage() // compresses here, not where all columns are put together
+	}
+	return nil
+}
+
+// addColumns adds rows to some columns. Their last pages stay open.
+func (e *Encoder) addColumns(rows [][]schema.Value, base, from, to int) error {
 	for at := 0; at < len(rows); at += blockRows {
 		block := rows[at:min(at+blockRows, len(rows))]
 		for c := from; c < to; c++ {
@@ -249,9 +260,6 @@ func (e *Encoder) encodeColumns(rows [][]schema.Value, base, from, to int) error
 				return fmt.Errorf("column %q row %d: %w", e.columns[c].path[0], base+at+i, err)
 			}
 		}
-	}
-	for c := from; c < to; c++ {
-		e.columns[c].flushPage() // compresses here, not where all columns are put together
 	}
 	return nil
 }

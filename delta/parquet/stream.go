@@ -1,0 +1,226 @@
+package parquet
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+
+	"github.com/gscd-io/gscd/delta/schema"
+	"github.com/gscd-io/gscd/delta/stats"
+	"github.com/parquet-go/parquet-go/format"
+)
+
+// Stream makes one file of rows that come by and by, and of whole row groups of
+// other files. The Encoder that it was made by belongs to it until Finish or the
+// next Stream. Rows lie in the file in the order in which they came.
+type Stream struct {
+	e *Encoder
+	f *fileWriter
+	// Of the row group that is being filled.
+	groupRows  int
+	groupBytes int64
+
+	rows   int64
+	copied []ColumnStats // of the row groups that were copied
+	bare   []bool        // columns that a copied row group has no bounds of
+}
+
+// Stream begins a file. What the Encoder was at before is given up. The Encoder's
+// KeyValue is not used: Finish is told.
+func (e *Encoder) Stream() *Stream {
+	for _, w := range e.columns {
+		w.startFile()
+	}
+	return &Stream{
+		e: e, f: newFileWriter(e.elements, nil),
+		copied: make([]ColumnStats, len(e.columns)), bare: make([]bool, len(e.columns)),
+	}
+}
+
+// Rows gives the rows so far.
+func (s *Stream) Rows() int64 { return s.rows }
+
+// Size gives the bytes of the file so far, without its footer; the last pages of
+// the columns count as they are before compression.
+func (s *Stream) Size() int64 {
+	n := int64(len(s.f.buf))
+	if s.groupRows > 0 {
+		for _, w := range s.e.columns {
+			n += int64(len(w.out) + len(w.plain) + w.dict.bytes)
+		}
+	}
+	return n
+}
+
+// Append adds rows; see Encode for what they may be. After an error the file is of
+// no use. The cells' strings may be kept until their row group ends.
+func (s *Stream) Append(rows [][]schema.Value) error {
+	for len(rows) > 0 {
+		n := min(len(rows), s.e.opts.RowGroupRows-s.groupRows)
+		for i, row := range rows[:n] {
+			if len(row) != len(s.e.columns) {
+				return fmt.Errorf("%w: row %d has %d cells, the file %d columns", ErrValue, s.rows+int64(i), len(row), len(s.e.columns))
+			}
+			s.groupBytes += 8 * int64(len(row))
+			for c := range row {
+				s.groupBytes += int64(len(row[c].S))
+			}
+		}
+		if err := s.e.addColumns(rows[:n], int(s.rows), 0, len(s.e.columns)); err != nil {
+			return err
+		}
+		s.rows += int64(n)
+		s.groupRows += n
+		if s.groupRows >= s.e.opts.RowGroupRows || s.groupBytes >= rowGroupBytes {
+			s.endGroup()
+		}
+		rows = rows[n:]
+	}
+	return nil
+}
+
+func (s *Stream) endGroup() {
+	if s.groupRows == 0 {
+		return
+	}
+	s.f.addRowGroup(s.e.columns, s.groupRows)
+	for _, w := range s.e.columns {
+		w.startChunk()
+	}
+	s.groupRows, s.groupBytes = 0, 0
+}
+
+// CanCopy tells whether the row groups of a file can be taken over as they are: it
+// was written by this package, with the same columns in the same order.
+func (s *Stream) CanCopy(f *File) bool {
+	if f.meta.CreatedBy != createdBy || len(f.meta.Schema) != len(s.e.elements) {
+		return false
+	}
+	for i := range f.meta.Schema[1:] {
+		if !reflect.DeepEqual(f.meta.Schema[i+1], s.e.elements[i+1]) {
+			return false
+		}
+	}
+	return true
+}
+
+// CopyGroup adds a row group of a file that CanCopy, without decoding it: the rows
+// before it end their own row group. The error is the reader's, or wraps ErrCorrupt.
+func (s *Stream) CopyGroup(f *File, group int) error {
+	s.endGroup()
+	from := &f.meta.RowGroups[group]
+	bound := make([]boundColumn, len(f.root.children))
+	for i, n := range f.root.children {
+		bound[i].node = n
+	}
+	data, err := f.chunks(group, bound)
+	if err != nil {
+		return err
+	}
+	g := format.RowGroup{
+		NumRows: from.NumRows, FileOffset: int64(len(s.f.buf)), Ordinal: int16(len(s.f.meta.RowGroups)),
+		TotalByteSize: from.TotalByteSize, TotalCompressedSize: from.TotalCompressedSize,
+	}
+	columnIndexes := make([]format.ColumnIndex, len(bound))
+	offsetIndexes := make([]format.OffsetIndex, len(bound))
+	for i := range bound {
+		chunk := &from.Columns[i]
+		start, _ := chunkRange(&chunk.MetaData)
+		moved := int64(len(s.f.buf)) - start
+		s.f.buf = append(s.f.buf, data[i]...)
+		m := chunk.MetaData
+		m.DataPageOffset += moved
+		if m.DictionaryPageOffset > 0 {
+			m.DictionaryPageOffset += moved
+		}
+		g.Columns = append(g.Columns, format.ColumnChunk{FileOffset: start + moved, MetaData: m})
+		pages, err := f.pageLocations(chunk, from.NumRows)
+		if err != nil {
+			return err
+		}
+		for _, p := range pages {
+			p.Offset += moved
+			offsetIndexes[i].PageLocations = append(offsetIndexes[i].PageLocations, p)
+		}
+		if columnIndexes[i], err = f.columnIndex(chunk, len(pages)); err != nil {
+			return err
+		}
+		s.takeBounds(f, group, i)
+	}
+	s.f.meta.NumRows += g.NumRows
+	s.f.meta.RowGroups = append(s.f.meta.RowGroups, g)
+	s.f.columnIndexes = append(s.f.columnIndexes, columnIndexes)
+	s.f.offsetIndexes = append(s.f.offsetIndexes, offsetIndexes)
+	s.rows += g.NumRows
+	return nil
+}
+
+// columnIndex reads a chunk's bounds by page; empty where there are none, or not of
+// as many pages.
+func (f *File) columnIndex(chunk *format.ColumnChunk, pages int) (index format.ColumnIndex, err error) {
+	if chunk.ColumnIndexLength <= 0 || chunk.ColumnIndexOffset <= 0 {
+		return index, nil
+	}
+	data, err := f.span(chunk.ColumnIndexOffset, int64(chunk.ColumnIndexLength))
+	if err != nil {
+		return index, err
+	}
+	if _, err := decodeThrift(data, &index); err != nil {
+		return index, err
+	}
+	if len(index.NullPages) != pages || len(index.MinValues) != pages || len(index.MaxValues) != pages {
+		return format.ColumnIndex{}, nil
+	}
+	return index, nil
+}
+
+// takeBounds adds what is known of a copied column to the statistics of the file.
+func (s *Stream) takeBounds(f *File, group, column int) {
+	w := s.e.columns[column]
+	b := f.RowGroupBounds(group, Column{Name: w.path[0], Type: w.typ, FieldID: w.element.FieldID})
+	if b.NullCount < 0 {
+		b.NullCount = 0 // this package writes it always
+	}
+	c := &s.copied[column]
+	c.NullCount += b.NullCount
+	if b.NullCount < f.meta.RowGroups[group].NumRows && b.Min.IsNull() {
+		s.bare[column] = true
+	}
+	widen(c, b)
+}
+
+// widen makes bounds hold others too.
+func widen(c *ColumnStats, b stats.Bounds) {
+	if b.Min.IsNull() || b.Max.IsNull() {
+		return
+	}
+	if c.Min.IsNull() || schema.Compare(b.Min, c.Min) < 0 {
+		c.Min = b.Min
+	}
+	if c.Max.IsNull() || schema.Compare(b.Max, c.Max) > 0 {
+		c.Max = b.Max
+	}
+}
+
+// Finish ends the file, with entries for its footer. The bytes are the caller's.
+func (s *Stream) Finish(keyValue map[string]string) ([]byte, FileStats) {
+	s.endGroup()
+	st := FileStats{NumRows: s.rows, Columns: make([]ColumnStats, len(s.e.columns))}
+	for c, w := range s.e.columns {
+		own, got := w.stats(), s.copied[c]
+		// Rows with values and without bounds: nothing is known of the file's.
+		unknown := s.bare[c] || w.fileBounds.nan || own.Min.IsNull() && w.fileBounds.has
+		widen(&got, stats.Bounds{Min: own.Min, Max: own.Max})
+		got.NullCount += own.NullCount
+		if unknown || !w.wantBounds {
+			got.Min, got.Max = schema.Value{}, schema.Value{}
+		}
+		st.Columns[c] = got
+		w.startFile() // lets go of the rows' strings
+	}
+	for _, k := range slices.Sorted(maps.Keys(keyValue)) {
+		s.f.meta.KeyValueMetadata = append(s.f.meta.KeyValueMetadata, format.KeyValue{Key: k, Value: keyValue[k]})
+	}
+	return s.f.finish(), st
+}

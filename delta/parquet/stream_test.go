@@ -1,0 +1,167 @@
+package parquet_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/gscd-io/gscd/delta/parquet"
+	"github.com/gscd-io/gscd/delta/schema"
+)
+
+var streamColumns = []parquet.Column{
+	{Name: "id", Type: schema.Of(schema.Long)},
+	{Name: "name", Type: schema.Of(schema.StringType)},
+	{Name: "weight", Type: schema.Of(schema.DoubleType)},
+	{Name: "price", Type: schema.Decimal(20, 2)},
+}
+
+func streamRows(from, to int) (rows [][]schema.Value) {
+	for i := from; i < to; i++ {
+		row := []schema.Value{
+			schema.IntValue(int64(i)), schema.StringValue(fmt.Sprintf("name %03d", i%500)), schema.DoubleValue(float64(i) / 2), {Kind: schema.Dec, I: int64(i * 100)},
+		}
+		if i%7 == 3 {
+			row[1] = schema.Value{}
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+func streamEncoder(t *testing.T) *parquet.Encoder {
+	t.Helper()
+	e, err := parquet.NewEncoder(streamColumns, parquet.EncoderOptions{RowGroupRows: 6000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// A file of rows that come by and by and of copied row groups reads as all of them in
+// order, by scan and by row, with the statistics of all.
+func TestStream(t *testing.T) {
+	whole, _, err := streamEncoder(t).Encode(streamRows(5000, 15000)) // 2 row groups
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := parquet.OpenBytes(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := streamEncoder(t).Stream()
+	if !s.CanCopy(source) {
+		t.Fatal("a file of the same columns can't be copied")
+	}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(s.Append(streamRows(0, 1000)))
+	must(s.Append(streamRows(1000, 5000)))
+	must(s.CopyGroup(source, 0))
+	must(s.CopyGroup(source, 1))
+	must(s.Append(streamRows(15000, 30000)))
+	if s.Rows() != 30000 {
+		t.Errorf("%d rows", s.Rows())
+	}
+	size := s.Size()
+	data, st := s.Finish(map[string]string{"a": "b"})
+	if size < int64(len(data))/2 || size > 4*int64(len(data)) {
+		t.Errorf("size %d before the end, %d bytes", size, len(data))
+	}
+	f, err := parquet.OpenBytes(data)
+	must(err)
+	if f.NumRows() != 30000 || f.NumRowGroups() != 6 || f.KeyValue()["a"] != "b" {
+		t.Fatalf("%d rows in %d groups, %v", f.NumRows(), f.NumRowGroups(), f.KeyValue())
+	}
+	want := streamRows(0, 30000)
+	n := 0
+	for b, err := range f.Scan(t.Context(), streamColumns, parquet.ScanOptions{}) {
+		must(err)
+		for i := range b.Rows {
+			for c := range streamColumns {
+				if b.Columns[c][i] != want[n][c] {
+					t.Fatalf("row %d column %d: %+v, want %+v", n, c, b.Columns[c][i], want[n][c])
+				}
+			}
+			n++
+		}
+	}
+	if n != 30000 {
+		t.Fatalf("%d rows", n)
+	}
+	at := []int64{0, 4999, 5000, 9000, 10999, 11000, 14999, 15000, 29999}
+	rows, err := f.Rows(t.Context(), streamColumns, at)
+	must(err)
+	for i, row := range rows {
+		for c := range row {
+			if row[c] != want[at[i]][c] {
+				t.Errorf("row %d column %d: %+v", at[i], c, row[c])
+			}
+		}
+	}
+	_, plain, err := streamEncoder(t).Encode(want)
+	must(err)
+	for c := range streamColumns {
+		if st.Columns[c] != plain.Columns[c] {
+			t.Errorf("column %d: %+v, want %+v", c, st.Columns[c], plain.Columns[c])
+		}
+	}
+	if st.NumRows != plain.NumRows {
+		t.Errorf("%d rows in the statistics", st.NumRows)
+	}
+}
+
+// Where one part has a NaN, the file has no bounds of that column.
+func TestStreamKnowsNoBoundsOfNaN(t *testing.T) {
+	rows := streamRows(0, 10)
+	rows[4][2] = schema.DoubleValue(math.NaN())
+	data, _, err := streamEncoder(t).Encode(rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := parquet.OpenBytes(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := streamEncoder(t).Stream()
+	if err := s.CopyGroup(source, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Append(streamRows(10, 20)); err != nil {
+		t.Fatal(err)
+	}
+	_, st := s.Finish(nil)
+	if !st.Columns[2].Min.IsNull() || !st.Columns[2].Max.IsNull() || st.Columns[0].Min.I != 0 || st.Columns[0].Max.I != 19 {
+		t.Errorf("%+v", st.Columns)
+	}
+}
+
+// Files of other columns, and of other writers, are not copied.
+func TestStreamCopiesOnlyItsOwn(t *testing.T) {
+	s := streamEncoder(t).Stream()
+	for _, columns := range [][]parquet.Column{
+		streamColumns[:3],
+		{streamColumns[1], streamColumns[0], streamColumns[2], streamColumns[3]},
+		{streamColumns[0], streamColumns[1], streamColumns[2], {Name: "price", Type: schema.Decimal(20, 3)}},
+	} {
+		e, err := parquet.NewEncoder(columns, parquet.EncoderOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, _, err := e.Encode(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := parquet.OpenBytes(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.CanCopy(f) {
+			t.Errorf("%v can be copied", columns)
+		}
+	}
+}
