@@ -76,3 +76,12 @@ func (m *mapper) inside(t Type, path string) (Type, error) {
 	t.Nested = &n
 	return t, err
 }
+
+// MappedID gives the id that the metadata gives the field under column mapping, 0
+// where it has none.
+func (f *Field) MappedID() (id int32) {
+	if raw, ok := f.Metadata[metadataFieldID]; !ok || json.Unmarshal(raw, &id) != nil {
+		return 0
+	}
+	return id
+}

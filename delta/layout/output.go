@@ -1,0 +1,172 @@
+package layout
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/gscd-io/gscd/delta/action"
+	"github.com/gscd-io/gscd/delta/parquet"
+	"github.com/gscd-io/gscd/delta/schema"
+	"github.com/gscd-io/gscd/delta/stats"
+)
+
+// output is a file that was written and is not part of the table yet.
+type output struct {
+	add   *action.Add
+	stats parquet.FileStats
+	trail *trail
+}
+
+// writer makes the outputs of a bin: rows go in, files are stored as they are full.
+type writer struct {
+	x       *optimizer
+	bin     *bin
+	columns []parquet.Column
+	fields  []stats.Field // of the schema's columns, those that are ordered by first
+	places  []int         // of the fields in columns
+	encoder *parquet.Encoder
+	footer  map[string]string
+	target  int64
+
+	stream  *parquet.Stream
+	trail   *trail
+	outputs []*output
+}
+
+// maxFileRows keeps the number of rows within what deletion vectors can name.
+const maxFileRows = 1 << 31
+
+// newWriter makes the writer of a bin. extra are the columns beside the schema's.
+func (x *optimizer) newWriter(b *bin, extra []parquet.Column, footer map[string]string, target int64) (*writer, error) {
+	w := &writer{x: x, bin: b, footer: footer, target: target}
+	var ordered, rest []int
+	for i := range x.base.Schema().Fields {
+		f := &x.base.Schema().Fields[i]
+		if x.isPartition[f.Name] {
+			continue
+		}
+		if at := len(w.columns); x.isOrder[f.Name] {
+			ordered = append(ordered, at)
+		} else {
+			rest = append(rest, at)
+		}
+		w.columns = append(w.columns, columnOf(f))
+	}
+	// Statistics are kept of the first columns: those that rows lie by come first.
+	for _, at := range append(ordered, rest...) {
+		w.places = append(w.places, at)
+		w.fields = append(w.fields, stats.Field{Name: w.columns[at].Name, Type: w.columns[at].Type})
+	}
+	w.columns = append(w.columns, extra...)
+	var err error
+	w.encoder, err = parquet.NewEncoder(w.columns, parquet.EncoderOptions{})
+	return w, err
+}
+
+// columnOf is parquet.ColumnOf for writing: under column mapping of any mode columns
+// have their ids in files.
+func columnOf(f *schema.Field) parquet.Column {
+	c := parquet.ColumnOf(f)
+	if c.FieldID == 0 && f.FileName != "" {
+		c.FieldID = f.MappedID()
+	}
+	return c
+}
+
+func (w *writer) begin() {
+	if w.stream == nil {
+		w.stream = w.encoder.Stream()
+		w.trail = &trail{dir: w.x.o.TempDir}
+	}
+}
+
+// append adds rows; note tells the trail where they came from.
+func (w *writer) append(ctx context.Context, rows [][]schema.Value, note func(*trail) error) error {
+	w.begin()
+	if err := w.stream.Append(rows); err != nil {
+		return fmt.Errorf("write a data file: %w", err)
+	}
+	if err := note(w.trail); err != nil {
+		return err
+	}
+	return w.endIfFull(ctx)
+}
+
+// copyGroup adds a row group as it is; its first row is at start of the input.
+func (w *writer) copyGroup(ctx context.Context, number int, in *input, group int, start int64) error {
+	w.begin()
+	if err := w.stream.CopyGroup(in.file, group); err != nil {
+		return fmt.Errorf("read %s: %w", in.add.Path, err)
+	}
+	n := in.file.RowGroupRows(group)
+	w.x.report.RowsCopied += n
+	if err := w.trail.addRun(number, start, start+n); err != nil {
+		return err
+	}
+	return w.endIfFull(ctx)
+}
+
+// canCopy tells whether row groups of an input can be taken over as they are.
+func (w *writer) canCopy(in *input) bool {
+	w.begin()
+	return w.stream.CanCopy(in.file)
+}
+
+func (w *writer) endIfFull(ctx context.Context) error {
+	if w.stream.Size() < w.target && w.stream.Rows() < maxFileRows {
+		return nil
+	}
+	return w.end(ctx)
+}
+
+// end stores the file.
+func (w *writer) end(ctx context.Context) error {
+	if w.stream == nil || w.stream.Rows() == 0 {
+		return nil
+	}
+	data, st := w.stream.Finish(w.footer)
+	key := w.bin.partition.folder + "part-" + uuid.NewString() + ".parquet"
+	out := &output{stats: st, trail: w.trail, add: &action.Add{
+		Path: action.EncodePath(key), PartitionValues: w.bin.partition.values, Size: int64(len(data)),
+		ModificationTime: w.x.table.Now().UnixMilli(),
+	}}
+	out.add.Stats = w.encodeStats(out, nil)
+	w.stream, w.trail = nil, nil
+	w.outputs = append(w.outputs, out)
+	w.x.report.Rows += st.NumRows
+	if err := w.x.table.Store().Put(ctx, key, data); err != nil {
+		return fmt.Errorf("write data file: %w", err)
+	}
+	return nil
+}
+
+func (w *writer) encodeStats(out *output, tight *bool) string {
+	st := parquet.FileStats{NumRows: out.stats.NumRows, Columns: make([]parquet.ColumnStats, len(w.places))}
+	for i, at := range w.places {
+		st.Columns[i] = out.stats.Columns[at]
+	}
+	return stats.Encode(w.fields, st, tight)
+}
+
+// close lets go of what the outputs hold.
+func (w *writer) close() {
+	if w.trail != nil {
+		w.trail.close()
+	}
+	for _, out := range w.outputs {
+		out.trail.close()
+	}
+}
+
+// pause waits before another attempt.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
