@@ -43,6 +43,7 @@ var layers = []rule{
 	{"delta/deltalog", []string{"delta/checkpoint", "delta/parquet", "delta/stats", "delta/dv", "delta/action", "delta/objstore"}},
 	{"delta", []string{"delta/deltalog", "delta/checkpoint", "delta/parquet", "delta/stats", "delta/dv", "delta/action", "delta/objstore"}},
 	{"delta/upsert", []string{"delta"}},
+	{"delta/layout", []string{"delta"}},
 	{"delta/expr", nil},
 	{"delta/write", []string{"delta"}},
 
@@ -257,6 +258,8 @@ func TestImportTable(t *testing.T) {
 		{"delta", "delta/upsert", false},
 		{"delta/write", "delta/expr", true},
 		{"delta/write", "query", false},
+		{"delta/layout", "delta/expr", true},
+		{"delta/layout", "savepoint", false},
 		{"delta", "delta/deltalog", true},
 		{"delta/deltalog", "delta", false},
 		{"delta/parquet", "delta/schema", true},

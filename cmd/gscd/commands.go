@@ -34,6 +34,7 @@ var commands = []newCommand{
 	newAdoptCommand,
 	newOffsetsCommand,
 	newSavepointCommand,
+	newOptimizeCommand,
 	newVacuumCommand,
 	newDeadLetterCommand,
 	newCheckCommand,
