@@ -85,6 +85,13 @@ func (x *optimizer) run(ctx context.Context, options Options) error {
 	return fmt.Errorf("%w: tried %d times; let them rest, or ask for fewer partitions", ErrContended, replans)
 }
 
+// untouched are features whose rules are kept by what writes rows as they are, under
+// the names and with the types that the columns have.
+var untouched = []string{
+	delta.FeatureInvariants, delta.FeatureCheckConstraints, delta.FeatureGeneratedColumns, delta.FeatureIdentityColumns,
+	delta.FeatureColumnDefaults, delta.FeatureColumnMapping, delta.FeatureTypeWidening, delta.FeatureTypeWidening + "-preview",
+}
+
 // takeOver reads from the snapshot what holds for all of its bins. The error wraps
 // delta.ErrUnsupportedFeature.
 func (x *optimizer) takeOver() error {
@@ -96,8 +103,8 @@ func (x *optimizer) takeOver() error {
 	for _, name := range x.o.OrderBy {
 		x.isOrder[s.Schema().Fields[s.Schema().IndexFold(name)].Name] = true
 	}
-	if slices.Contains(delta.FeaturesOf(s.Protocol()), "rowTracking") {
-		return &delta.UnsupportedFeatureError{Feature: "rowTracking", Why: "rows would lose their ids"}
+	if err := s.CheckWritable(untouched...); err != nil {
+		return err
 	}
 	on, _ := s.Property(delta.PropertyDeletionVectors)
 	x.vectors = on == "true" && slices.Contains(delta.FeaturesOf(s.Protocol()), delta.FeatureDeletionVectors)
@@ -242,6 +249,7 @@ func (x *optimizer) commit(ctx context.Context, ready []*rewritten) (void []*bin
 	for try := range commitTries {
 		var still []*rewritten
 		tx := delta.NewTransaction(x.table, x.base)
+		tx.Implements(untouched...)
 		acts := &actions{tx: tx, report: &Report{}}
 		for _, r := range ready {
 			ok, err := x.put(ctx, r, acts)

@@ -3,6 +3,7 @@ package layout
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -25,7 +26,7 @@ type writer struct {
 	x       *optimizer
 	bin     *bin
 	columns []parquet.Column
-	fields  []stats.Field // of the schema's columns, those that are ordered by first
+	fields  []stats.Field // the columns with statistics
 	places  []int         // of the fields in columns
 	encoder *parquet.Encoder
 	footer  map[string]string
@@ -42,22 +43,20 @@ const maxFileRows = 1 << 31
 // newWriter makes the writer of a bin. extra are the columns beside the schema's.
 func (x *optimizer) newWriter(b *bin, extra []parquet.Column, footer map[string]string, target int64) (*writer, error) {
 	w := &writer{x: x, bin: b, footer: footer, target: target}
-	var ordered, rest []int
+	var names []string
 	for i := range x.base.Schema().Fields {
-		f := &x.base.Schema().Fields[i]
-		if x.isPartition[f.Name] {
-			continue
+		if f := &x.base.Schema().Fields[i]; !x.isPartition[f.Name] {
+			names = append(names, f.Name)
+			w.columns = append(w.columns, columnOf(f))
 		}
-		if at := len(w.columns); x.isOrder[f.Name] {
-			ordered = append(ordered, at)
-		} else {
-			rest = append(rest, at)
-		}
-		w.columns = append(w.columns, columnOf(f))
 	}
-	// Statistics are kept of the first columns: those that rows lie by come first.
-	for _, at := range append(ordered, rest...) {
-		w.places = append(w.places, at)
+	w.places = stats.Indexed(x.base.Metadata().Configuration, names)
+	for at, name := range names { // those that rows lie by have statistics whatever their place
+		if x.isOrder[name] && !slices.Contains(w.places, at) {
+			w.places = append(w.places, at)
+		}
+	}
+	for _, at := range w.places {
 		w.fields = append(w.fields, stats.Field{Name: w.columns[at].Name, Type: w.columns[at].Type})
 	}
 	w.columns = append(w.columns, extra...)
@@ -148,7 +147,7 @@ func (w *writer) encodeStats(out *output, tight *bool) string {
 	for i, at := range w.places {
 		st.Columns[i] = out.stats.Columns[at]
 	}
-	return stats.Encode(w.fields, st, tight)
+	return stats.EncodeAll(w.fields, st, tight)
 }
 
 // close lets go of what the outputs hold.
