@@ -18,7 +18,7 @@ import (
 // ErrValue is wrapped by errors about a cell that its column can't hold.
 var ErrValue = errors.New("value does not fit its column")
 
-// Column is a column of a file, written or asked for; only leaves are written.
+// Column is a column of a file, written or asked for.
 // Name is the physical name under column mapping. FieldID is 0 where there is
 // none; one that is asked for is found by it alone.
 type Column struct {
@@ -73,14 +73,16 @@ const (
 type Encoder struct {
 	opts     EncoderOptions
 	elements []format.SchemaElement
-	columns  []*columnWriter
-	file     *fileWriter // in the making
-	rows     int         // in it
+	columns  []*columnWriter // leaves
+	nested   []*nestedWriter // the columns asked for, where one of them is no leaf; else nil
+	file     *fileWriter     // in the making
+	rows     int             // in it
 }
 
 // NewEncoder makes an encoder of files with these columns in this order. The
-// error names the column that has a type which is not written (nested ones and
-// unknown), the name of another, or that StatsColumns names and is not there.
+// error names the column that has a type which is not written (void, variant and
+// unknown), the name of another, or that StatsColumns names and is not there. Structs,
+// arrays and maps have no statistics.
 func NewEncoder(columns []Column, opts EncoderOptions) (*Encoder, error) {
 	if opts.RowGroupRows <= 0 {
 		opts.RowGroupRows = 1 << 20
@@ -96,6 +98,9 @@ func NewEncoder(columns []Column, opts EncoderOptions) (*Encoder, error) {
 			return nil, fmt.Errorf("parquet: column name %q is empty or not the only one", c.Name)
 		}
 		seen[c.Name] = true
+		if !c.Type.IsLeaf() {
+			return newNestedEncoder(e, columns)
+		}
 		element, err := elementOf(c.Name, c.Type, c.FieldID)
 		if err != nil {
 			return nil, err
@@ -142,8 +147,8 @@ func (e *Encoder) Begin() {
 // the file is to be dropped.
 func (e *Encoder) Add(rows [][]schema.Value) error {
 	for i, row := range rows {
-		if len(row) != len(e.columns) {
-			return fmt.Errorf("%w: row %d has %d cells, the file %d columns", ErrValue, e.rows+i, len(row), len(e.columns))
+		if width := e.width(); len(row) != width {
+			return fmt.Errorf("%w: row %d has %d cells, the file %d columns", ErrValue, e.rows+i, len(row), width)
 		}
 	}
 	if e.file == nil {
@@ -179,9 +184,13 @@ func (e *Encoder) Finish() ([]byte, FileStats) {
 	if e.file == nil {
 		e.file = newFileWriter(e.elements, e.opts.KeyValue)
 	}
-	st := FileStats{NumRows: int64(e.rows), Columns: make([]ColumnStats, len(e.columns))}
-	for c, w := range e.columns {
-		st.Columns[c] = w.stats()
+	st := FileStats{NumRows: int64(e.rows), Columns: make([]ColumnStats, e.width())}
+	for c := range st.Columns {
+		if e.nested == nil {
+			st.Columns[c] = e.columns[c].stats()
+		} else if w := e.nested[c].leaf; w != nil {
+			st.Columns[c] = w.stats()
+		}
 	}
 	data := e.file.finish()
 	e.file = nil
@@ -218,6 +227,9 @@ func (e *Encoder) groupRows(rows [][]schema.Value) int {
 // encodeGroup encodes the rows of one row group; base is the first one's
 // number in the file.
 func (e *Encoder) encodeGroup(rows [][]schema.Value, base int) error {
+	if e.nested != nil {
+		return e.encodeNested(rows, base)
+	}
 	tasks := (len(e.columns) + columnsPerTask - 1) / columnsPerTask
 	workers := min(e.opts.Goroutines, runtime.GOMAXPROCS(0), tasks)
 	if workers < 2 || len(rows)*len(e.columns) < parallelCells {

@@ -53,13 +53,35 @@ func layoutOf(s *schema.Schema, m *action.Metadata) (*layout, error) {
 
 // columnOf is a column as it is written: under column mapping, of either mode, with its id.
 func columnOf(f *schema.Field) parquet.Column {
-	c := parquet.ColumnOf(f)
-	if f.FileName != "" {
-		if raw, ok := f.Metadata[metadataFieldID]; ok {
-			_ = json.Unmarshal(raw, &c.FieldID) // what is no number stays 0: no id
-		}
+	own := withIDs(*f)
+	return parquet.ColumnOf(&own)
+}
+
+// withIDs gives a field the id that its metadata tells, where column mapping is in force,
+// and those in it.
+func withIDs(f schema.Field) schema.Field {
+	if f.FileName == "" {
+		return f
 	}
-	return c
+	if raw, ok := f.Metadata[metadataFieldID]; ok {
+		_ = json.Unmarshal(raw, &f.FieldID) // what is no number stays 0: no id
+	}
+	f.Type = idsInside(f.Type)
+	return f
+}
+
+func idsInside(t schema.Type) schema.Type {
+	if t.Nested == nil {
+		return t
+	}
+	n := *t.Nested
+	n.Fields = make([]schema.Field, len(t.Nested.Fields))
+	for i, f := range t.Nested.Fields {
+		n.Fields[i] = withIDs(f)
+	}
+	n.Key, n.Element = idsInside(n.Key), idsInside(n.Element)
+	t.Nested = &n
+	return t
 }
 
 // statistics chooses the columns that get them: those that the table names, else the
@@ -97,7 +119,7 @@ func (l *layout) encode(st parquet.FileStats) string {
 	var fields []stats.Field
 	chosen := parquet.FileStats{NumRows: st.NumRows}
 	for _, i := range l.indexed {
-		if !l.columns[i].Type.IsLeaf() {
+		if !l.columns[i].Type.IsLeaf() { // its leaves have none: nobody need have them
 			continue
 		}
 		fields = append(fields, stats.Field{Name: l.columns[i].Name, Type: l.columns[i].Type})

@@ -195,6 +195,11 @@ func (r *rules) check(row []schema.Value) error {
 		if !f.Nullable && row[i].IsNull() {
 			return fmt.Errorf("%w: column %q is NOT NULL, and NULL here", ErrRow, f.Name)
 		}
+		if f.Type.Nested != nil {
+			if path := nullInside(f.Type, row[i], f.Name); path != "" {
+				return fmt.Errorf("%w: %s is NOT NULL, and NULL here", ErrRow, path)
+			}
+		}
 		if want := schema.KindOf(f.Type); !row[i].IsNull() && row[i].Kind != want {
 			return fmt.Errorf("%w: a cell of column %q is not what %s takes", ErrRow, f.Name, f.Type)
 		}
@@ -217,6 +222,31 @@ func (r *rules) check(row []schema.Value) error {
 		}
 	}
 	return nil
+}
+
+// nullInside names a part of a cell that is NULL and must not be, "" for none.
+func nullInside(t schema.Type, v schema.Value, path string) string {
+	if t.Nested == nil || v.Kind != schema.Compound {
+		return ""
+	}
+	i := 0
+	for part := range v.Parts() {
+		of, at, nullable := t.Nested.Element, path+" element", t.Nested.ContainsNull
+		switch {
+		case t.Primitive == schema.Struct && i < len(t.Nested.Fields):
+			f := &t.Nested.Fields[i]
+			of, at, nullable = f.Type, path+"."+f.Name, f.Nullable
+		case t.Primitive == schema.Map && i%2 == 0:
+			of, at, nullable = t.Nested.Key, path+" key", false
+		}
+		if i++; part.IsNull() && !nullable {
+			return at
+		}
+		if found := nullInside(of, part, at); found != "" {
+			return found
+		}
+	}
+	return ""
 }
 
 // same compares two cells of a column, NULL being NULL.

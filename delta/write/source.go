@@ -3,6 +3,7 @@ package write
 import (
 	"fmt"
 	"iter"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -57,8 +58,9 @@ func Batches(batches iter.Seq2[[][]schema.Value, error], columns ...string) Sour
 }
 
 // Values makes a Source of Go values, typed by the table: nil, bool, integers, floats,
-// string, []byte, time.Time (also of dates), decimals as text ("12.50"), schema.Value.
-// A number that a column can't hold exactly is an error.
+// string, []byte, time.Time (also of dates), decimals as text ("12.50"), schema.Value,
+// []any of arrays, map[string]any of structs and of maps with keys of text. A number that a
+// column can't hold exactly is an error.
 func Values(rows [][]any, columns ...string) Source {
 	return Source{columns, func(fields []schema.Field) iter.Seq2[[]schema.Value, error] {
 		return func(yield func([]schema.Value, error) bool) {
@@ -173,6 +175,12 @@ func valueOf(value any, f *schema.Field) (schema.Value, error) {
 			return schema.Value{}, fmt.Errorf("%w: %w", ErrRow, err)
 		}
 		return cell, nil
+	case []any:
+		if f.Type.Primitive == schema.Array {
+			return compoundOf(v, func(int) *schema.Field { return inside(f, f.Type.Nested.Element) })
+		}
+	case map[string]any:
+		return mapOf(v, f)
 	case time.Time:
 		switch f.Type.Primitive {
 		case schema.Timestamp:
@@ -184,6 +192,50 @@ func valueOf(value any, f *schema.Field) (schema.Value, error) {
 		}
 	}
 	return mismatch()
+}
+
+// inside is a part of a column as a column, for messages.
+func inside(f *schema.Field, t schema.Type) *schema.Field {
+	return &schema.Field{Name: f.Name, Type: t}
+}
+
+func compoundOf(values []any, field func(i int) *schema.Field) (schema.Value, error) {
+	parts := make([]schema.Value, len(values))
+	for i, v := range values {
+		var err error
+		if parts[i], err = valueOf(v, field(i)); err != nil {
+			return schema.Value{}, err
+		}
+	}
+	return schema.CompoundValue(parts...), nil
+}
+
+// mapOf types a struct by the names of its fields, or a map with keys of text.
+func mapOf(values map[string]any, f *schema.Field) (schema.Value, error) {
+	if f.Type.Primitive == schema.Map && f.Type.Nested.Key.Primitive == schema.StringType {
+		var list []any
+		for _, key := range slices.Sorted(maps.Keys(values)) {
+			list = append(list, key, values[key])
+		}
+		return compoundOf(list, func(i int) *schema.Field {
+			return inside(f, []schema.Type{f.Type.Nested.Key, f.Type.Nested.Element}[i%2])
+		})
+	}
+	if f.Type.Primitive != schema.Struct {
+		return schema.Value{}, fmt.Errorf("%w: column %q is %s and can't hold %v", ErrRow, f.Name, f.Type, values)
+	}
+	list := make([]any, len(f.Type.Nested.Fields))
+	left := len(values)
+	for i := range list {
+		if v, ok := values[f.Type.Nested.Fields[i].Name]; ok {
+			list[i] = v
+			left--
+		}
+	}
+	if left > 0 {
+		return schema.Value{}, fmt.Errorf("%w: column %q is %s, which lacks a field of %q", ErrRow, f.Name, f.Type, slices.Sorted(maps.Keys(values)))
+	}
+	return compoundOf(list, func(i int) *schema.Field { return &f.Type.Nested.Fields[i] })
 }
 
 // feeder turns the rows of a Source into rows of a table.
