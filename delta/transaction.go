@@ -2,6 +2,7 @@ package delta
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -24,6 +25,9 @@ const OwnVersion = int64(math.MinInt64)
 type Transaction struct {
 	// IsBlindAppend says that nothing was read to make the transaction.
 	IsBlindAppend bool
+	// AbsolutePaths lets the transaction add files outside of the root, as a shallow
+	// clone does. Without it only those that are live already may be added again.
+	AbsolutePaths bool
 	// Isolation says which commits the transaction may follow; see Rebase.
 	Isolation Isolation
 
@@ -290,7 +294,7 @@ func (x *Transaction) validateFiles(p *action.Protocol, m *action.Metadata, colu
 				return invalid("add of %q, which is live, without its remove", a.Path)
 			}
 		}
-		if _, err := action.Key(a.Path); err != nil {
+		if err := x.checkPath(a.Path, removed[a.Path]); err != nil {
 			return fmt.Errorf("%w: add: %w", ErrInvalidTransaction, err)
 		}
 		if a.Size < 0 {
@@ -323,4 +327,13 @@ func (x *Transaction) validateFiles(p *action.Protocol, m *action.Metadata, colu
 		}
 	}
 	return nil
+}
+
+// checkPath refuses a path that can't be read, and an absolute one that is new here.
+func (x *Transaction) checkPath(path string, live bool) error {
+	_, err := action.Key(path)
+	if errors.Is(err, ErrAbsolutePath) && (live || x.AbsolutePaths) {
+		_, err = action.AbsolutePath(path)
+	}
+	return err
 }

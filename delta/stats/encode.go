@@ -37,7 +37,8 @@ func Encode(fields []Field, st File, tightBounds *bool) string {
 	return EncodeAll(fields[:min(len(fields), IndexedColumns)], st, tightBounds)
 }
 
-// EncodeAll is Encode of all fields, for whoever has chosen them.
+// EncodeAll is Encode of all fields, for whoever has chosen them. A NullCount below 0 is
+// not known, and left out.
 func EncodeAll(fields []Field, st File, tightBounds *bool) string {
 	n := min(len(fields), len(st.Columns))
 	b := append(make([]byte, 0, 64+64*n), `{"numRecords":`...)
@@ -64,7 +65,12 @@ func EncodeAll(fields []Field, st File, tightBounds *bool) string {
 	}
 	member("minValues", func(b []byte, i int) []byte { return appendBound(b, st.Columns[i].Min, fields[i].Type, false) })
 	member("maxValues", func(b []byte, i int) []byte { return appendBound(b, st.Columns[i].Max, fields[i].Type, true) })
-	member("nullCount", func(b []byte, i int) []byte { return strconv.AppendInt(b, st.Columns[i].NullCount, 10) })
+	member("nullCount", func(b []byte, i int) []byte {
+		if st.Columns[i].NullCount < 0 {
+			return b
+		}
+		return strconv.AppendInt(b, st.Columns[i].NullCount, 10)
+	})
 	if tightBounds != nil {
 		b = append(b, `,"tightBounds":`...)
 		b = strconv.AppendBool(b, *tightBounds)
