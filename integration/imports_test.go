@@ -44,6 +44,7 @@ var layers = []rule{
 	{"delta", []string{"delta/deltalog", "delta/checkpoint", "delta/parquet", "delta/stats", "delta/dv", "delta/action", "delta/objstore"}},
 	{"delta/upsert", []string{"delta"}},
 	{"delta/layout", []string{"delta"}},
+	{"delta/clone", []string{"delta"}},
 	{"delta/expr", nil},
 	{"delta/write", []string{"delta"}},
 

@@ -36,6 +36,8 @@ var commands = []newCommand{
 	newSavepointCommand,
 	newOptimizeCommand,
 	newVacuumCommand,
+	newExportCommand,
+	newConvertCommand,
 	newDeadLetterCommand,
 	newCheckCommand,
 	newConfigCommand,

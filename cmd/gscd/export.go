@@ -1,0 +1,181 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gscd-io/gscd/delta"
+	"github.com/gscd-io/gscd/delta/clone"
+	"github.com/gscd-io/gscd/delta/layout"
+	"github.com/gscd-io/gscd/query/output"
+)
+
+type exportFlags struct {
+	at       queryFlags
+	to       string
+	shallow  bool
+	deep     bool
+	replace  bool
+	purge    bool
+	manifest bool
+}
+
+func newExportCommand(a *app) *cobra.Command {
+	var f exportFlags
+	c := &cobra.Command{
+		Use:     "export",
+		GroupID: groupChanging,
+		Short:   "Make a day a table of its own, for engines without time travel",
+		Long: `Makes the version of a label (or another one) a Delta table of its own at --to. A shallow
+one names the files of this table, and costs nothing; it is good for as long as the
+savepoint is kept. --deep copies the files. --replace makes the day the newest version of
+a table that was exported before: files that are there are not copied again.
+
+--purge writes files with deleted rows anew, so that engines that know no deletion vectors
+can read the table. --manifest writes lists of files (_symlink_format_manifest) for those
+that know no Delta Lake; both need --deep.`,
+		Example: `  gscd export --as-of 2022-07-16 --to /data/user_dim_16
+  gscd export --as-of 2022-07-16 --to s3://lake/today/user_dim --deep --replace
+  gscd export --as-of 2022-07-16 --to /data/plain --deep --purge --manifest`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			switch {
+			case f.to == "":
+				return usagef("--to says where the table shall be")
+			case f.shallow && f.deep:
+				return usagef("--shallow and --deep: give one")
+			case (f.purge || f.manifest) && !f.deep:
+				return usagef("--purge and --manifest need --deep: the files of a shallow table are another one's")
+			case f.at.asOf == "" && f.at.version < 0 && f.at.timestamp == "":
+				return usagef("--as-of says which day: a label, or give --version or --timestamp")
+			}
+			return a.export(c.Context(), f)
+		},
+	}
+	flags := c.Flags()
+	flags.StringVar(&f.at.asOf, "as-of", "", "export the day of a `label`")
+	flags.Int64Var(&f.at.version, "version", -1, "export a version by its `number`")
+	flags.StringVar(&f.at.timestamp, "timestamp", "", "export the version that was the newest at a `time`")
+	c.MarkFlagsMutuallyExclusive("as-of", "version", "timestamp")
+	flags.StringVar(&f.to, "to", "", "the `address` of the table to make")
+	flags.BoolVar(&f.shallow, "shallow", false, "name the files of this table (default)")
+	flags.BoolVar(&f.deep, "deep", false, "copy the files")
+	flags.BoolVar(&f.replace, "replace", false, "replace the rows of a table that is there")
+	flags.BoolVar(&f.purge, "purge", false, "write files with deleted rows anew")
+	flags.BoolVar(&f.manifest, "manifest", false, "write lists of files for engines without Delta Lake")
+	return c
+}
+
+// exportedProperties are those of a table of its own: it has no labels, no log that must
+// be kept for years, and nothing that gscd writes to.
+func exportedProperties(p map[string]string) map[string]string {
+	for key := range p {
+		if strings.HasPrefix(key, "gscd.") {
+			delete(p, key)
+		}
+	}
+	for key := range delta.ProtectiveProperties(1) {
+		delete(p, key)
+	}
+	return p
+}
+
+func (a *app) export(ctx context.Context, f exportFlags) error {
+	t, err := a.openDelta(ctx)
+	if err != nil {
+		return err
+	}
+	at, err := a.pointInTime(ctx, t, f.at)
+	if err != nil {
+		return err
+	}
+	if sameAddress(t.Address, f.to) {
+		return usagef("--to %s is the table itself", f.to)
+	}
+	store, err := a.openStore(ctx, f.to)
+	if err != nil {
+		return err
+	}
+	to := delta.New(store)
+	bar := a.steps.begin(t.Name+" export", "bytes")
+	report, err := clone.Clone(ctx, t.table, at, to, clone.Options{Deep: f.deep, Replace: f.replace, Properties: exportedProperties, Progress: bar.set})
+	if err == nil && f.purge {
+		var purged *layout.Report
+		if purged, err = layout.Optimize(ctx, to, layout.Options{PurgeOnly: true}); err == nil {
+			report.Snapshot = purged.Snapshot
+		}
+	}
+	a.steps.close()
+	if errors.Is(err, clone.ErrExists) {
+		return fmt.Errorf("%w (--replace)", err)
+	}
+	if err != nil {
+		return err
+	}
+	manifests := 0
+	if f.manifest {
+		keys, err := clone.Manifest(ctx, to, report.Snapshot)
+		if err != nil {
+			return err
+		}
+		manifests = len(keys)
+	}
+	err = a.printObject(output.Record{
+		{Name: "table", Value: store.String()}, {Name: "version", Value: report.Snapshot.Version()}, {Name: "source_version", Value: at.Version()},
+		{Name: "files", Value: report.Files}, {Name: "bytes", Value: report.Bytes},
+		{Name: "files_copied", Value: report.Copied}, {Name: "bytes_copied", Value: report.CopiedBytes}, {Name: "manifests", Value: manifests},
+	})
+	if err == nil && !f.deep {
+		a.noticef("%s names files of %s: it is good for as long as version %d is kept there", store, t.Name, at.Version())
+	}
+	return err
+}
+
+func newConvertCommand(a *app) *cobra.Command {
+	var partitions string
+	c := &cobra.Command{
+		Use:     "convert DIR",
+		GroupID: groupChanging,
+		Short:   "Make a folder of Parquet files a Delta table, where it is",
+		Long: `Writes a log for the Parquet files below an address; the files stay as they are. Columns
+are those of all files together. Values in the names of folders (day=2022-07-16/) become
+partition columns, of the types that --partition says, else text.`,
+		Example: `  gscd convert /data/old/user_dim --partition 'day date, city'
+  gscd convert s3://lake/old/orders`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			var o clone.ConvertOptions
+			if partitions != "" {
+				var err error
+				if o.PartitionBy, err = clone.ParseColumns(partitions); err != nil {
+					return usagef("--partition: %w", err)
+				}
+			}
+			return a.convert(c.Context(), args[0], o)
+		},
+	}
+	c.Flags().StringVar(&partitions, "partition", "", "the `columns` in names of folders, with their types")
+	return c
+}
+
+func (a *app) convert(ctx context.Context, address string, o clone.ConvertOptions) error {
+	store, err := a.openStore(ctx, address)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	work := a.steps.work()
+	o.Progress = func(done, total int) { work("reading footers", done, total) }
+	s, err := clone.Convert(ctx, store, o)
+	a.steps.close()
+	if err != nil {
+		return err
+	}
+	a.noticef("%s is a Delta table: %d files, columns %s; %s", store, s.NumFiles(), strings.Join(s.Schema().Names(), ", "), time.Since(began).Round(time.Millisecond))
+	return nil
+}
