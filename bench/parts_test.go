@@ -6,8 +6,8 @@ import (
 
 	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/delta/objstore/local"
+	"github.com/gscd-io/gscd/delta/scan"
 	"github.com/gscd-io/gscd/ingest/change"
-	"github.com/gscd-io/gscd/query"
 	"github.com/gscd-io/gscd/snapshotter"
 )
 
@@ -51,15 +51,15 @@ func BenchmarkReadDay(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	for name, o := range map[string]query.Options{"columns=10": {}, "columns=2": {Columns: []string{"id", "city"}}} {
+	for name, o := range map[string]scan.Options{"columns=10": {}, "columns=2": {Columns: []string{"id", "city"}}} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				scan, err := query.NewScan(store, snap, o)
+				reading, err := scan.New(store, snap, o)
 				if err != nil {
 					b.Fatal(err)
 				}
 				n := 0
-				for batch, err := range scan.Batches(ctx) {
+				for batch, err := range reading.Batches(ctx) {
 					if err != nil {
 						b.Fatal(err)
 					}

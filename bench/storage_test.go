@@ -11,10 +11,10 @@ import (
 	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/delta/objstore"
 	"github.com/gscd-io/gscd/delta/objstore/local"
+	"github.com/gscd-io/gscd/delta/scan"
 	"github.com/gscd-io/gscd/ingest"
 	"github.com/gscd-io/gscd/ingest/change"
 	"github.com/gscd-io/gscd/ingest/decode"
-	"github.com/gscd-io/gscd/query"
 	"github.com/gscd-io/gscd/savepoint"
 )
 
@@ -105,12 +105,12 @@ func TestStorage(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", e.Name, err)
 		}
-		scan, err := query.NewScan(store, at, query.Options{Columns: []string{"id"}})
+		reading, err := scan.New(store, at, scan.Options{Columns: []string{"id"}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		rows := int64(0)
-		for b, err := range scan.Batches(ctx) {
+		for b, err := range reading.Batches(ctx) {
 			if err != nil {
 				t.Fatalf("%s: %v", e.Name, err)
 			}

@@ -7,10 +7,10 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/gscd-io/gscd/delta/scan"
 	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/ingest/deadletter"
 	"github.com/gscd-io/gscd/progress"
-	"github.com/gscd-io/gscd/query"
 	"github.com/gscd-io/gscd/query/output"
 	"github.com/gscd-io/gscd/savepoint"
 )
@@ -48,19 +48,19 @@ func (v *view) rows(ctx context.Context, label string) ([]schema.Field, [][]sche
 	if err != nil {
 		return nil, nil, fmt.Errorf("as of %s: %w", label, err)
 	}
-	scan, err := query.NewScan(v.table.Store(), at, query.Options{})
+	reading, err := scan.New(v.table.Store(), at, scan.Options{})
 	if err != nil {
 		return nil, nil, err
 	}
 	var rows [][]schema.Value
-	for row, err := range scan.Rows(ctx) {
+	for row, err := range reading.Rows(ctx) {
 		if err != nil {
 			return nil, nil, fmt.Errorf("as of %s: %w", label, err)
 		}
 		rows = append(rows, slices.Clone(row))
 	}
 	slices.SortFunc(rows, func(a, b []schema.Value) int { return cmp.Compare(a[0].I, b[0].I) })
-	return scan.Columns(), rows, nil
+	return reading.Columns(), rows, nil
 }
 
 // printRows prints the rows as of a label.

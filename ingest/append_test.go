@@ -9,10 +9,10 @@ import (
 
 	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/delta/objstore/mem"
+	"github.com/gscd-io/gscd/delta/scan"
 	"github.com/gscd-io/gscd/ingest"
 	"github.com/gscd-io/gscd/ingest/change"
 	"github.com/gscd-io/gscd/progress"
-	"github.com/gscd-io/gscd/query"
 	"github.com/gscd-io/gscd/savepoint"
 	"github.com/gscd-io/gscd/snapshotter"
 )
@@ -99,12 +99,12 @@ func TestAppend(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		scan, err := query.NewScan(store, snap, query.Options{})
+		reading, err := scan.New(store, snap, scan.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		var got []string
-		for row, err := range scan.Rows(ctx) {
+		for row, err := range reading.Rows(ctx) {
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -9,11 +9,11 @@ import (
 
 	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/delta/objstore"
+	"github.com/gscd-io/gscd/delta/scan"
 	"github.com/gscd-io/gscd/delta/upsert"
 	"github.com/gscd-io/gscd/ingest"
 	"github.com/gscd-io/gscd/ingest/deadletter"
 	"github.com/gscd-io/gscd/progress"
-	"github.com/gscd-io/gscd/query"
 	"github.com/gscd-io/gscd/query/output"
 	"github.com/gscd-io/gscd/savepoint"
 )
@@ -228,13 +228,13 @@ func (tr *trial) compareEvidence(ev *progress.Evidence, want *state, loose bool)
 
 // rowsOf gives the rows of a version as text, sorted.
 func rowsOf(store objstore.Store, snap *delta.Snapshot) ([]string, error) {
-	scan, err := query.NewScan(store, snap, query.Options{Parallelism: 1})
+	reading, err := scan.New(store, snap, scan.Options{Parallelism: 1})
 	if err != nil {
 		return nil, err
 	}
 	var rows []string
-	columns := scan.Columns()
-	for cells, err := range scan.Rows(ctx) {
+	columns := reading.Columns()
+	for cells, err := range reading.Rows(ctx) {
 		if err != nil {
 			return nil, err
 		}

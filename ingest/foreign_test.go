@@ -16,12 +16,12 @@ import (
 	"github.com/gscd-io/gscd/delta/deltalog"
 	"github.com/gscd-io/gscd/delta/objstore"
 	"github.com/gscd-io/gscd/delta/objstore/mem"
+	"github.com/gscd-io/gscd/delta/scan"
 	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/delta/upsert"
 	"github.com/gscd-io/gscd/ingest"
 	"github.com/gscd-io/gscd/ingest/change"
 	"github.com/gscd-io/gscd/progress"
-	"github.com/gscd-io/gscd/query"
 	"github.com/gscd-io/gscd/savepoint"
 	"github.com/gscd-io/gscd/snapshotter"
 )
@@ -192,12 +192,12 @@ func (s *shared) rows(version int64) string {
 			s.t.Fatal(err)
 		}
 	}
-	scan, err := query.NewScan(s.store, snap, query.Options{})
+	reading, err := scan.New(s.store, snap, scan.Options{})
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	var rows []string
-	for row, err := range scan.Rows(context.Background()) {
+	for row, err := range reading.Rows(context.Background()) {
 		if err != nil {
 			s.t.Fatal(err)
 		}

@@ -6,10 +6,10 @@ import (
 
 	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/delta/objstore/mem"
+	"github.com/gscd-io/gscd/delta/scan"
 	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/ingest"
 	"github.com/gscd-io/gscd/ingest/deadletter"
-	"github.com/gscd-io/gscd/query"
 )
 
 // An empty text in a partition column can't be told from NULL by any reader, so
@@ -49,12 +49,12 @@ func TestEmptyPartitionValue(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		scan, err := query.NewScan(store, s, query.Options{Columns: []string{"id", "city", "note"}})
+		reading, err := scan.New(store, s, scan.Options{Columns: []string{"id", "city", "note"}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		n := 0
-		for row, err := range scan.Rows(t.Context()) {
+		for row, err := range reading.Rows(t.Context()) {
 			if err != nil {
 				t.Fatal(err)
 			}

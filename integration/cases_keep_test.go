@@ -14,9 +14,9 @@ import (
 	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/delta/objstore/local"
 	"github.com/gscd-io/gscd/delta/objstore/mem"
+	"github.com/gscd-io/gscd/delta/scan"
 	"github.com/gscd-io/gscd/ingest"
 	"github.com/gscd-io/gscd/ingest/change"
-	"github.com/gscd-io/gscd/query"
 	"github.com/gscd-io/gscd/savepoint"
 )
 
@@ -195,7 +195,7 @@ func TestCase19VacuumKeepsDays(t *testing.T) {
 			}
 			for range c.expect(nil, "after_rm") {
 				rows, _, err := r.asOf(damaged)
-				if !errors.Is(err, query.ErrFileMissing) {
+				if !errors.Is(err, scan.ErrFileMissing) {
 					t.Errorf("as of %s: %d rows, %v", damaged, len(rows), err)
 				}
 				says(t, err, "file", "missing", gone)
@@ -268,7 +268,7 @@ func TestCase19VacuumKeepsDays(t *testing.T) {
 			}
 		}
 		for _, day := range days[:6] {
-			if rows, _, err := r.asOf(day); !errors.Is(err, query.ErrFileMissing) {
+			if rows, _, err := r.asOf(day); !errors.Is(err, scan.ErrFileMissing) {
 				t.Errorf("as of %s: %d rows, %v", day, len(rows), err)
 			}
 		}

@@ -11,8 +11,8 @@ import (
 
 	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/delta/objstore"
+	"github.com/gscd-io/gscd/delta/scan"
 	"github.com/gscd-io/gscd/delta/schema"
-	"github.com/gscd-io/gscd/query"
 	"github.com/gscd-io/gscd/query/output"
 	"github.com/gscd-io/gscd/savepoint"
 )
@@ -87,15 +87,15 @@ func (r *rig) rowsAt(version int64) ([]row, error) {
 }
 
 func eachRow(store objstore.Store, s *delta.Snapshot, fn func([]schema.Field, []schema.Value)) error {
-	scan, err := query.NewScan(store, s, query.Options{})
+	reading, err := scan.New(store, s, scan.Options{})
 	if err != nil {
 		return err
 	}
-	for cells, err := range scan.Rows(ctx) {
+	for cells, err := range reading.Rows(ctx) {
 		if err != nil {
 			return err
 		}
-		fn(scan.Columns(), cells)
+		fn(reading.Columns(), cells)
 	}
 	return nil
 }

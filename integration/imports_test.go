@@ -46,6 +46,7 @@ var layers = []rule{
 	{"delta/layout", []string{"delta"}},
 	{"delta/clone", []string{"delta"}},
 	{"delta/expr", nil},
+	{"delta/scan", []string{"delta"}},
 	{"delta/write", []string{"delta"}},
 
 	{"ingest/change", nil},

@@ -14,9 +14,9 @@ import (
 
 	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/delta/objstore/mem"
+	"github.com/gscd-io/gscd/delta/scan"
 	"github.com/gscd-io/gscd/ingest"
 	"github.com/gscd-io/gscd/ingest/recording"
-	"github.com/gscd-io/gscd/query"
 	"github.com/gscd-io/gscd/query/output"
 	"github.com/gscd-io/gscd/savepoint"
 	"github.com/gscd-io/gscd/snapshotter"
@@ -149,16 +149,16 @@ func rowsAt(store *mem.Store, version int64) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	scan, err := query.NewScan(store, s, query.Options{})
+	reading, err := scan.New(store, s, scan.Options{})
 	if err != nil {
 		return "", err
 	}
 	var out bytes.Buffer
-	w, err := output.NewWriter("jsonl", &out, scan.Columns())
+	w, err := output.NewWriter("jsonl", &out, reading.Columns())
 	if err != nil {
 		return "", err
 	}
-	for row, err := range scan.Rows(ctx) {
+	for row, err := range reading.Rows(ctx) {
 		if err != nil {
 			return "", err
 		}

@@ -10,8 +10,8 @@ import (
 
 	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/delta/expr"
+	"github.com/gscd-io/gscd/delta/scan"
 	"github.com/gscd-io/gscd/delta/schema"
-	"github.com/gscd-io/gscd/query"
 	"github.com/gscd-io/gscd/query/output"
 	"github.com/gscd-io/gscd/savepoint"
 )
@@ -106,17 +106,20 @@ func (a *app) query(ctx context.Context, f queryFlags) error {
 	if err != nil {
 		return err
 	}
-	scan, err := query.NewScan(t.store, at, options)
+	reading, err := scan.New(t.store, at, options)
 	if err != nil {
 		return fmt.Errorf("version %d: %w", at.Version(), err)
 	}
-	w, err := output.NewWriter(a.flags.format, a.stdout, scan.Columns())
+	w, err := output.NewWriter(a.flags.format, a.stdout, reading.Columns())
 	if err != nil {
 		return err
 	}
-	for row, err := range scan.Rows(ctx) {
+	for row, err := range reading.Rows(ctx) {
+		if errors.Is(err, scan.ErrFileMissing) || errors.Is(err, scan.ErrFileMismatch) {
+			return fmt.Errorf("read: %w; run gscd check", err)
+		}
 		if err != nil {
-			return fmt.Errorf("read version %d: %w", at.Version(), err)
+			return fmt.Errorf("read: %w", err)
 		}
 		if err := w.Write(row); err != nil {
 			return err
@@ -126,7 +129,7 @@ func (a *app) query(ctx context.Context, f queryFlags) error {
 }
 
 // options are the flags for the schema of the version that was asked for.
-func (f *queryFlags) options(s *schema.Schema) (o query.Options, err error) {
+func (f *queryFlags) options(s *schema.Schema) (o scan.Options, err error) {
 	o.Limit = f.limit
 	if f.where != "" {
 		if o.Where, err = expr.Parse(f.where, s); err != nil {

@@ -9,19 +9,19 @@ import (
 	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/delta/layout"
 	"github.com/gscd-io/gscd/delta/objstore/mem"
+	"github.com/gscd-io/gscd/delta/scan"
 	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/delta/write"
-	"github.com/gscd-io/gscd/query"
 )
 
 // scanned gives the rows of a version as sorted texts.
 func scanned(t testing.TB, table *delta.Table, s *delta.Snapshot) (rows []string) {
 	t.Helper()
-	scan, err := query.NewScan(table.Store(), s, query.Options{})
+	reading, err := scan.New(table.Store(), s, scan.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for row, err := range scan.Rows(context.Background()) {
+	for row, err := range reading.Rows(context.Background()) {
 		if err != nil {
 			t.Fatal(err)
 		}

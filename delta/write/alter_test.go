@@ -9,6 +9,7 @@ import (
 
 	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/delta/objstore/mem"
+	"github.com/gscd-io/gscd/delta/scan"
 	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/delta/write"
 )
@@ -218,7 +219,7 @@ func TestRestoreNeedsItsFiles(t *testing.T) {
 	if err := table.Store().Delete(ctx, file); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := write.Restore(ctx, table, 1); !errors.Is(err, write.ErrFile) || !strings.Contains(err.Error(), file) {
+	if _, err := write.Restore(ctx, table, 1); !errors.Is(err, scan.ErrFileMissing) || !strings.Contains(err.Error(), file) {
 		t.Error(err)
 	}
 	if _, err := write.Restore(ctx, table, 99); !errors.Is(err, delta.ErrVersionNotFound) {

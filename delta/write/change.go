@@ -10,6 +10,7 @@ import (
 	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/delta/action"
 	"github.com/gscd-io/gscd/delta/dv"
+	"github.com/gscd-io/gscd/delta/scan"
 	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/delta/stats"
 )
@@ -65,7 +66,7 @@ func (c *changer) read(ctx context.Context, t *touched, rewrite bool, by replace
 	if t.dead == nil && t.add.DeletionVector != nil {
 		var err error
 		if t.dead, err = delta.ReadDeletionVector(ctx, r.store, t.add); err != nil {
-			return fileError(t.add, err)
+			return scan.FileError(t.add, err)
 		}
 	}
 	f, err := r.open(ctx, t.add)
@@ -159,7 +160,7 @@ func (c *changer) mark(ctx context.Context, t *touched) error {
 		StorageType: "u", PathOrInlineDV: dv.PathOfID(c.packID), Offset: &offset, SizeInBytes: size, Cardinality: cardinality,
 	}
 	if add.Stats, err = stats.Loosen(t.add.Stats, t.all); err != nil {
-		return fmt.Errorf("%w: %s: %w", ErrFile, t.add.Path, err)
+		return fmt.Errorf("%w: %s: %w", scan.ErrFileMismatch, t.add.Path, err)
 	}
 	c.plan.tx.Remove(delta.RemoveOf(t.add, c.plan.op.table.Now(), true))
 	c.marked = append(c.marked, &add)

@@ -2,8 +2,8 @@ package write
 
 import "errors"
 
-// What a caller may decide on. Errors of reading the table and delta.ErrConflict, where
-// others came first in every attempt, come besides.
+// What a caller may decide on. Besides come delta.ErrConflict, where others came first in
+// every attempt, scan.ErrFileMissing and scan.ErrFileMismatch, and errors of the log.
 var (
 	// ErrRow: a row does not fit the table's columns, or breaks one of its rules.
 	ErrRow = errors.New("row does not fit the table")
@@ -17,6 +17,4 @@ var (
 	ErrDuplicateKey = errors.New("key occurs twice")
 	// ErrChange: a Change can't be made.
 	ErrChange = errors.New("the table can't be changed so")
-	// ErrFile: a file of the table is missing, or not what the log says.
-	ErrFile = errors.New("file of the table can't be read")
 )

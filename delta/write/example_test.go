@@ -9,9 +9,9 @@ import (
 	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/delta/expr"
 	"github.com/gscd-io/gscd/delta/objstore/mem"
+	"github.com/gscd-io/gscd/delta/scan"
 	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/delta/write"
-	"github.com/gscd-io/gscd/query"
 )
 
 // orders makes the table of the examples: three orders of two days. In a program the
@@ -42,15 +42,15 @@ func show(table *delta.Table) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	scan, err := query.NewScan(table.Store(), snapshot, query.Options{OrderBy: order})
+	reading, err := scan.New(table.Store(), snapshot, scan.Options{OrderBy: order})
 	if err != nil {
 		log.Fatal(err)
 	}
-	for row, err := range scan.Rows(ctx) {
+	for row, err := range reading.Rows(ctx) {
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Println(rowText(scan.Columns(), row))
+		fmt.Println(rowText(reading.Columns(), row))
 	}
 }
 

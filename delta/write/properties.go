@@ -8,6 +8,7 @@ import (
 
 	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/delta/expr"
+	"github.com/gscd-io/gscd/delta/scan"
 	"github.com/gscd-io/gscd/delta/schema"
 )
 
@@ -97,7 +98,7 @@ func (a *alteration) holds(name string, where *expr.Predicate) error {
 		evaluator := where.NewEvaluator()
 		dead, err := delta.ReadDeletionVector(a.ctx, r.store, add)
 		if err != nil {
-			return fileError(add, err)
+			return scan.FileError(add, err)
 		}
 		f, err := r.open(a.ctx, add)
 		if err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"sync"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/gscd-io/gscd/delta/expr"
 	"github.com/gscd-io/gscd/delta/objstore"
 	"github.com/gscd-io/gscd/delta/parquet"
+	"github.com/gscd-io/gscd/delta/scan"
 	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/delta/stats"
 )
@@ -48,45 +48,13 @@ func (b *block) row(i int, into []schema.Value) []schema.Value {
 // batchRows is how many rows of a file are decoded at once.
 const batchRows = 4096
 
-// open opens a data file and checks that it has the rows that its statistics say.
+// open opens a data file.
 func (r *reader) open(ctx context.Context, add *action.Add) (*parquet.File, error) {
-	store, key, err := delta.Locate(r.store, add.Path)
-	if err != nil {
-		return nil, err
+	f, err := scan.OpenFile(ctx, r.store, add)
+	if err == nil && f.NumRows() > 1<<32-1 {
+		return nil, fmt.Errorf("%w: %s has %d rows, more than a deletion vector reaches", scan.ErrFileMismatch, add.Path, f.NumRows())
 	}
-	f, err := openFile(ctx, store, key, add.Size)
-	if err != nil {
-		return nil, fileError(add, err)
-	}
-	if want, known := stats.NumRecords(add.Stats); known && want != f.NumRows() {
-		return nil, fmt.Errorf("%w: %s has %d rows, its statistics say %d", ErrFile, add.Path, f.NumRows(), want)
-	}
-	if f.NumRows() > 1<<32-1 {
-		return nil, fmt.Errorf("%w: %s has %d rows, more than a deletion vector reaches", ErrFile, add.Path, f.NumRows())
-	}
-	return f, nil
-}
-
-func openFile(ctx context.Context, store objstore.Store, key string, size int64) (*parquet.File, error) {
-	const whole = 1 << 20
-	if size > whole {
-		return parquet.Open(objstore.NewReaderAt(ctx, store, key, size), size)
-	}
-	data, err := store.Get(ctx, key)
-	if err != nil {
-		return nil, err
-	}
-	if int64(len(data)) != size {
-		return nil, fmt.Errorf("it has %d bytes, the log says %d", len(data), size)
-	}
-	return parquet.OpenBytes(data)
-}
-
-func fileError(add *action.Add, err error) error {
-	if errors.Is(err, objstore.ErrNotExist) || errors.Is(err, parquet.ErrCorrupt) || errors.Is(err, delta.ErrCorrupt) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return fmt.Errorf("%w: %s: %w", ErrFile, add.Path, err)
-	}
-	return fmt.Errorf("read %s: %w", add.Path, err)
+	return f, err
 }
 
 // scan hands the rows of columns of a file to each, block by block, partition values
@@ -129,7 +97,7 @@ func (r *reader) scan(ctx context.Context, add *action.Add, f *parquet.File, col
 	}
 	for batch, err := range f.Scan(ctx, physical, options) {
 		if err != nil {
-			return fileError(add, err)
+			return scan.FileError(add, err)
 		}
 		b.first, b.rows = batch.FirstRow, batch.Rows
 		for i, c := range data {
@@ -144,16 +112,7 @@ func (r *reader) scan(ctx context.Context, add *action.Add, f *parquet.File, col
 
 // partition gives the value that every row of a file has in a partition column.
 func (r *reader) partition(add *action.Add, column int) (schema.Value, error) {
-	f := &r.layout.schema.Fields[column]
-	text, ok := add.PartitionValues[f.Stored()]
-	if !ok {
-		return schema.Value{}, fmt.Errorf("%w: %s has no value of partition column %s", ErrFile, add.Path, f.Name)
-	}
-	v, err := action.ParsePartitionValue(text, f.Type)
-	if err != nil {
-		return v, fmt.Errorf("%w: %s, partition column %s: %w", ErrFile, add.Path, f.Name, err)
-	}
-	return v, nil
+	return scan.PartitionValue(add, r.layout.schema.Fields[column])
 }
 
 // bounds gives what is known of some columns in a file, before it is read.
@@ -277,7 +236,7 @@ func (r *reader) matching(ctx context.Context, where *expr.Predicate) (found []*
 func (r *reader) touch(ctx context.Context, add *action.Add, columns []int, skip func(f *parquet.File, group int) bool, take func(*block, []int32) []int32) (*touched, error) {
 	dead, err := delta.ReadDeletionVector(ctx, r.store, add)
 	if err != nil {
-		return nil, fileError(add, err)
+		return nil, scan.FileError(add, err)
 	}
 	f, err := r.open(ctx, add)
 	if err != nil {

@@ -11,11 +11,12 @@ import (
 	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/delta/action"
 	"github.com/gscd-io/gscd/delta/objstore"
+	"github.com/gscd-io/gscd/delta/scan"
 )
 
 // Restore makes the newest version what an older one was: rows, columns and properties.
 // The protocol keeps what came since. The error wraps delta.ErrVersionNotFound where that
-// version can't be read, ErrFile where one of its files is gone.
+// version can't be read, scan.ErrFileMissing where one of its files is gone.
 func Restore(ctx context.Context, table *delta.Table, version int64, options ...Option) (Result, error) {
 	return newOperation(table, options).run(ctx, func(ctx context.Context, p *plan) (bool, error) {
 		target, err := table.SnapshotAt(ctx, version)
@@ -82,7 +83,7 @@ func (p *plan) present(ctx context.Context, adds []*action.Add) error {
 	head := func(store objstore.Store, key string) error {
 		_, err := store.Head(ctx, key)
 		if errors.Is(err, objstore.ErrNotExist) {
-			return fmt.Errorf("%w: %w", ErrFile, err)
+			return fmt.Errorf("%w: %w", scan.ErrFileMissing, err)
 		}
 		return err
 	}

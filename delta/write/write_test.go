@@ -12,9 +12,9 @@ import (
 	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/delta/action"
 	"github.com/gscd-io/gscd/delta/objstore/mem"
+	"github.com/gscd-io/gscd/delta/scan"
 	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/delta/write"
-	"github.com/gscd-io/gscd/query"
 )
 
 var ctx = context.Background()
@@ -73,16 +73,16 @@ func rows(t tester, table *delta.Table, version int64) []string {
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
-	scan, err := query.NewScan(table.Store(), s, query.Options{})
+	reading, err := scan.New(table.Store(), s, scan.Options{})
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
 	list := []string{}
-	for row, err := range scan.Rows(ctx) {
+	for row, err := range reading.Rows(ctx) {
 		if err != nil {
 			t.Fatalf("%v", err)
 		}
-		list = append(list, rowText(scan.Columns(), row))
+		list = append(list, rowText(reading.Columns(), row))
 	}
 	slices.Sort(list)
 	return list
@@ -106,7 +106,7 @@ func changes(t tester, table *delta.Table, version int64) []string {
 		t.Fatalf("%v", err)
 	}
 	list := []string{}
-	for b, err := range query.Changes(ctx, table, version, version, nil) {
+	for b, err := range scan.Changes(ctx, table, version, version, nil) {
 		if err != nil {
 			t.Fatalf("%v", err)
 		}

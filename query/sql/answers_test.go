@@ -23,8 +23,8 @@ import (
 	"github.com/gscd-io/gscd/delta/objstore"
 	"github.com/gscd-io/gscd/delta/objstore/mem"
 	"github.com/gscd-io/gscd/delta/objstore/s3"
+	"github.com/gscd-io/gscd/delta/scan"
 	"github.com/gscd-io/gscd/delta/schema"
-	"github.com/gscd-io/gscd/query"
 	"github.com/gscd-io/gscd/query/sql"
 	"github.com/gscd-io/gscd/savepoint"
 )
@@ -128,7 +128,7 @@ func TestOtherDaysAreNotOpened(t *testing.T) {
 		}
 	}
 	_, err = ask(t, sql.Options{Tables: s.tables()}, "SELECT count(*) FROM user_dim WHERE dt = '2022-07-11'")
-	if !errors.Is(err, query.ErrFileMissing) || !strings.Contains(err.Error(), "run gscd check") {
+	if !errors.Is(err, scan.ErrFileMissing) || !strings.Contains(err.Error(), "run gscd check") {
 		t.Errorf("a day whose files are gone: %v", err)
 	}
 }
@@ -152,7 +152,7 @@ func TestDamagedFiles(t *testing.T) {
 	if err := os.Truncate(files[0], info.Size()-1); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ask(t, sql.Options{Tables: s.tables()}, "SELECT * FROM orders"); !errors.Is(err, query.ErrFileMismatch) {
+	if _, err := ask(t, sql.Options{Tables: s.tables()}, "SELECT * FROM orders"); !errors.Is(err, scan.ErrFileMismatch) {
 		t.Errorf("a file that is a byte short: %v", err)
 	}
 	if err := os.Remove(files[0]); err != nil {
@@ -419,7 +419,7 @@ func testStore(t *testing.T, users, orders objstore.Store) {
 			}
 		}
 	}
-	if _, err = ask(t, sql.Options{Tables: s.tables()}, "SELECT * FROM user_dim"); !errors.Is(err, query.ErrFileMissing) {
+	if _, err = ask(t, sql.Options{Tables: s.tables()}, "SELECT * FROM user_dim"); !errors.Is(err, scan.ErrFileMissing) {
 		t.Errorf("files that are gone: %v", err)
 	}
 }

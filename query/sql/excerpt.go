@@ -11,7 +11,7 @@ import (
 	"github.com/gscd-io/gscd/delta/expr"
 	"github.com/gscd-io/gscd/delta/objstore"
 	"github.com/gscd-io/gscd/delta/parquet"
-	"github.com/gscd-io/gscd/query"
+	"github.com/gscd-io/gscd/delta/scan"
 )
 
 // How excerpts are fetched, in bytes. Tests change them: their files are small.
@@ -85,7 +85,7 @@ func (f *dataFile) fetchFooter(ctx context.Context) (int64, error) {
 	if f.footer, err = parquet.OpenTail(tail, f.add.Size, footerGuess); err != nil {
 		return 0, err
 	}
-	if err := query.CheckRows(f.add, f.footer.NumRows()); err != nil {
+	if err := scan.CheckRows(f.add, f.footer.NumRows()); err != nil {
 		return 0, err
 	}
 	out, err := os.OpenFile(f.path, os.O_WRONLY, 0)
@@ -134,8 +134,8 @@ func (f *dataFile) choose(out *os.File) error {
 	}
 	kept := make([]bool, f.footer.NumRowGroups())
 	for i := range kept {
-		kept[i] = slices.ContainsFunc(f.scans, func(s *scan) bool {
-			return !s.canSkip(func(where *expr.Predicate) bool { return query.CanSkipRowGroup(f.footer, i, s.stored(), where) })
+		kept[i] = slices.ContainsFunc(f.scans, func(s *tableScan) bool {
+			return !s.canSkip(func(where *expr.Predicate) bool { return scan.CanSkipRowGroup(f.footer, i, s.stored(), where) })
 		})
 	}
 	keep := func(i int) bool { return kept[i] }
@@ -181,7 +181,7 @@ func (f *dataFile) fetchSpan(ctx context.Context, s parquet.Span) error {
 		return err
 	}
 	if int64(len(data)) < s.To-s.From {
-		return fmt.Errorf("%w: it has %d bytes, the log says %d", query.ErrFileMismatch, s.From+int64(len(data)), f.add.Size)
+		return fmt.Errorf("%w: it has %d bytes, the log says %d", scan.ErrFileMismatch, s.From+int64(len(data)), f.add.Size)
 	}
 	out, err := os.OpenFile(f.path, os.O_WRONLY, 0)
 	if err != nil {

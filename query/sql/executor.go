@@ -12,9 +12,9 @@ import (
 
 	"github.com/gscd-io/gscd/delta/action"
 	"github.com/gscd-io/gscd/delta/parquet"
+	"github.com/gscd-io/gscd/delta/scan"
 	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/delta/stats"
-	"github.com/gscd-io/gscd/query"
 )
 
 // executor runs a statement on the files of the days that it sees.
@@ -24,7 +24,7 @@ type executor struct {
 	files     *files
 	queries   map[*reading]string // what each table is
 	joins     int                 // tables of days that were made
-	scans     []*scan             // of files of stores that are not local
+	scans     []*tableScan        // of files of stores that are not local
 	skipped   map[groupFile]bool  // files of groups that no row is to be had from
 	joined    map[*reading]bool   // which tables are a join
 	whole     bool                // all of each file is fetched
@@ -211,7 +211,7 @@ func (x *executor) groups(r *reading) ([]*group, error) {
 				case hasVariant(f.Type): // DuckDB takes those without annotation for structs
 					c.literal, c.missing = "CAST(error("+quoted("column "+f.Name+" has variants, which SQL does not read: ask for it without SQL, by --columns and --where")+") AS "+typeName(f.Type)+")", true
 				case slices.Contains(partitions, own.Fields[place].Name):
-					v, err := query.PartitionValue(add, own.Fields[place])
+					v, err := scan.PartitionValue(add, own.Fields[place])
 					if err != nil {
 						return nil, fmt.Errorf("version %d: %w", d.version, err)
 					}

@@ -19,8 +19,8 @@ import (
 	"github.com/gscd-io/gscd/delta/objstore"
 	"github.com/gscd-io/gscd/delta/objstore/local"
 	"github.com/gscd-io/gscd/delta/parquet"
+	"github.com/gscd-io/gscd/delta/scan"
 	"github.com/gscd-io/gscd/delta/stats"
-	"github.com/gscd-io/gscd/query"
 )
 
 // fileReaders is how many files are copied or looked at at once.
@@ -35,7 +35,7 @@ type dataFile struct {
 	real string // what a link leads to
 
 	// Of files of other stores.
-	scans   []*scan        // that read it
+	scans   []*tableScan   // that read it
 	footer  *parquet.File  // what its end says
 	kept    []bool         // which row groups the excerpt has; nil: all
 	excerpt []parquet.Span // what is yet to be fetched
@@ -153,7 +153,7 @@ func (f *dataFile) look(ctx context.Context) error {
 		return err
 	}
 	if found.Size != f.add.Size {
-		return fmt.Errorf("%w: it has %d bytes, the log says %d", query.ErrFileMismatch, found.Size, f.add.Size)
+		return fmt.Errorf("%w: it has %d bytes, the log says %d", scan.ErrFileMismatch, found.Size, f.add.Size)
 	}
 	return nil
 }
@@ -162,11 +162,11 @@ func (f *dataFile) look(ctx context.Context) error {
 func (f *dataFile) asFault(err error) error {
 	switch {
 	case errors.Is(err, objstore.ErrNotExist):
-		return fmt.Errorf("%w: %s: %w; run gscd check", query.ErrFileMissing, f.add.Path, err)
-	case errors.Is(err, query.ErrFileMismatch):
+		return fmt.Errorf("%w: %s: %w; run gscd check", scan.ErrFileMissing, f.add.Path, err)
+	case errors.Is(err, scan.ErrFileMismatch):
 		return fmt.Errorf("%s: %w; run gscd check", f.add.Path, err)
 	case errors.Is(err, delta.ErrCorrupt), errors.Is(err, parquet.ErrCorrupt), errors.Is(err, io.ErrUnexpectedEOF):
-		return fmt.Errorf("%w: %s: %w; run gscd check", query.ErrFileMismatch, f.add.Path, err)
+		return fmt.Errorf("%w: %s: %w; run gscd check", scan.ErrFileMismatch, f.add.Path, err)
 	}
 	return fmt.Errorf("read %s: %w", f.add.Path, err)
 }

@@ -14,8 +14,8 @@ import (
 
 	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/delta/objstore/mem"
+	"github.com/gscd-io/gscd/delta/scan"
 	"github.com/gscd-io/gscd/delta/schema"
-	"github.com/gscd-io/gscd/query"
 	"github.com/gscd-io/gscd/query/sql"
 )
 
@@ -74,7 +74,7 @@ func TestGoldenTables(t *testing.T) {
 				t.Fatal(err)
 			}
 			o := sql.Options{Tables: []sql.Table{table(store, "golden")}, Threads: 1}
-			statement, columns := "SELECT * FROM golden", query.Options{}
+			statement, columns := "SELECT * FROM golden", scan.Options{}
 			if strings.Contains(name, "variant") {
 				_, err := ask(t, o, statement)
 				if err == nil || !strings.Contains(err.Error(), "column v has variants, which SQL does not read") {
@@ -84,11 +84,11 @@ func TestGoldenTables(t *testing.T) {
 				statement, columns.Columns = "SELECT "+id+" FROM golden", []string{id}
 			}
 			a := mustAsk(t, o, statement)
-			scan, err := query.NewScan(store, s.Newest, columns)
+			reading, err := scan.New(store, s.Newest, columns)
 			if err != nil {
 				t.Fatal(err)
 			}
-			plain, err := printed(scan.Columns(), scan.Rows(ctx))
+			plain, err := printed(reading.Columns(), reading.Rows(ctx))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -108,7 +108,7 @@ func TestGoldenTables(t *testing.T) {
 					t.Errorf("got, of another store,\n%.600s\nthe plain reader gives\n%.600s", sorted(fetched.csv), sorted(plain))
 				}
 			}
-			for i, f := range scan.Columns() {
+			for i, f := range reading.Columns() {
 				if a.columns[i].Name != f.Name || f.Type.IsLeaf() && f.Type.Primitive != schema.Void && a.columns[i].Type != f.Type {
 					t.Errorf("column %s is %s, want %s %s", a.columns[i].Name, a.columns[i].Type, f.Name, f.Type)
 				}

@@ -13,8 +13,8 @@ import (
 	"strings"
 
 	"github.com/gscd-io/gscd/delta/expr"
+	"github.com/gscd-io/gscd/delta/scan"
 	"github.com/gscd-io/gscd/delta/schema"
-	"github.com/gscd-io/gscd/query"
 )
 
 // DuckDB opens files of this machine only. Of the files of another store it gets
@@ -22,8 +22,8 @@ import (
 // that the plan of the statement names, and nothing in between. A scan of such files
 // has columns of names that are found in the plan again.
 
-// scan is a read_parquet over files of a store that is not local.
-type scan struct {
+// tableScan is a read_parquet over files of a store that is not local.
+type tableScan struct {
 	of     *reading
 	groups []*group
 	// columns are the places in of.fields of the columns that the plan names.
@@ -59,7 +59,7 @@ func (x *executor) mark(r *reading, all *group, groups []*group) {
 	if !r.remote() || x.statement.dry {
 		return
 	}
-	s := &scan{of: r, groups: groups, columns: map[int]bool{}}
+	s := &tableScan{of: r, groups: groups, columns: map[int]bool{}}
 	all.marked, all.cells = true, slices.Clone(all.cells)
 	for i := range all.cells {
 		if all.cells[i].inner != "" {
@@ -107,7 +107,7 @@ func (x *executor) needs(ctx context.Context) (again bool, err error) {
 	for _, s := range x.scans {
 		for _, g := range s.groups {
 			for _, file := range g.files {
-				if s.canSkip(func(where *expr.Predicate) bool { return query.CanSkipFile(file.add, s.stored(), where) }) {
+				if s.canSkip(func(where *expr.Predicate) bool { return scan.CanSkipFile(file.add, s.stored(), where) }) {
 					x.skipped[groupFile{s.of, g.number, file}] = true
 					again = true
 					continue
@@ -132,7 +132,7 @@ func (r *reading) columns() *schema.Schema {
 
 // stored are the columns of the reading by the names that the files of the scan, and
 // their statistics, have them by.
-func (s *scan) stored() *schema.Schema {
+func (s *tableScan) stored() *schema.Schema {
 	fields := slices.Clone(s.of.fields)
 	for i, c := range s.groups[0].cells {
 		fields[i].FileName, fields[i].FieldID = c.column.Name, c.column.FieldID
@@ -146,7 +146,7 @@ func (s *scan) stored() *schema.Schema {
 
 // canSkip tells whether none of the scans of a plan can find a row where their
 // filters are judged so.
-func (s *scan) canSkip(judged func(*expr.Predicate) bool) bool {
+func (s *tableScan) canSkip(judged func(*expr.Predicate) bool) bool {
 	if len(s.filters) == 0 {
 		return false
 	}
@@ -213,7 +213,7 @@ var (
 
 // filterOf gives the conditions of a scan that statistics can say something about;
 // nil where there is none.
-func (s *scan) filterOf(n *planNode) *expr.Predicate {
+func (s *tableScan) filterOf(n *planNode) *expr.Predicate {
 	var extra struct{ Filters json.RawMessage }
 	if json.Unmarshal(n.Extra, &extra) != nil {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gscd-io/gscd/delta/objstore"
+	"github.com/gscd-io/gscd/delta/scan"
 	"github.com/gscd-io/gscd/delta/schema"
-	"github.com/gscd-io/gscd/query"
 	"github.com/gscd-io/gscd/query/sql"
 	"github.com/gscd-io/gscd/savepoint"
 )
@@ -38,12 +38,12 @@ var reference = sync.OnceValues(func() (*sql.Reference, error) {
 					return nil, err
 				}
 			}
-			scan, err := query.NewScan(store, at, query.Options{})
+			reading, err := scan.New(store, at, scan.Options{})
 			if err != nil {
 				return nil, err
 			}
-			columns := scan.Columns()
-			for row, err := range scan.Rows(ctx) {
+			columns := reading.Columns()
+			for row, err := range reading.Rows(ctx) {
 				if err != nil {
 					return nil, err
 				}

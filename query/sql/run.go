@@ -18,8 +18,8 @@ const Built = true
 
 // Run starts a statement. Its rows are made while they are read, under ctx. What
 // is against the statement is an *Error; errors about labels are those of
-// savepoint's Resolve, those about files wrap query.ErrFileMissing or
-// query.ErrFileMismatch.
+// savepoint's Resolve, those about files wrap scan.ErrFileMissing or
+// scan.ErrFileMismatch.
 func Run(ctx context.Context, text string, o Options) (*Rows, error) {
 	o = o.withDefaults()
 	p, err := openPlanner(ctx, &o)

@@ -22,11 +22,11 @@ import (
 	"github.com/gscd-io/gscd/delta/objstore"
 	"github.com/gscd-io/gscd/delta/objstore/local"
 	"github.com/gscd-io/gscd/delta/objstore/mem"
+	"github.com/gscd-io/gscd/delta/scan"
 	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/ingest"
 	"github.com/gscd-io/gscd/ingest/decode"
 	"github.com/gscd-io/gscd/ingest/recording"
-	"github.com/gscd-io/gscd/query"
 	"github.com/gscd-io/gscd/query/output"
 	"github.com/gscd-io/gscd/query/sql"
 	"github.com/gscd-io/gscd/savepoint"
@@ -331,11 +331,11 @@ func mustAsk(t testing.TB, o sql.Options, statement string) answer {
 // plainRows gives the rows of a version by the plain reader, in the order of id.
 func plainRows(t testing.TB, store objstore.Store, at *delta.Snapshot) string {
 	t.Helper()
-	scan, err := query.NewScan(store, at, query.Options{})
+	reading, err := scan.New(store, at, scan.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := printed(scan.Columns(), scan.Rows(ctx))
+	text, err := printed(reading.Columns(), reading.Rows(ctx))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package query_test
+package scan_test
 
 import (
 	"context"
@@ -19,8 +19,8 @@ import (
 	"github.com/gscd-io/gscd/delta/expr"
 	"github.com/gscd-io/gscd/delta/objstore"
 	"github.com/gscd-io/gscd/delta/objstore/mem"
+	"github.com/gscd-io/gscd/delta/scan"
 	"github.com/gscd-io/gscd/delta/schema"
-	"github.com/gscd-io/gscd/query"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -40,7 +40,7 @@ func numbered(city string, first, n int) shopFile {
 	return f
 }
 
-func collect(t tester, s *query.Scan) [][]schema.Value {
+func collect(t tester, s *scan.Scan) [][]schema.Value {
 	t.Helper()
 	rows := [][]schema.Value{}
 	for row, err := range s.Rows(ctx) {
@@ -86,21 +86,21 @@ func TestScan(t *testing.T) {
 		snapshot := writeShop(t, store, []shopFile{berlin, paris, {city: schema.NullValue(), rows: numbered("", 40, 3).rows}}, nil)
 
 		for _, tc := range []struct {
-			o    query.Options
+			o    scan.Options
 			want []int64
 		}{
-			{query.Options{Columns: []string{"id"}, Where: where(t, `id < 9`)}, []int64{1, 2, 3, 4, 5, 8}},
-			{query.Options{Columns: []string{"ID"}, Where: where(t, `city = 'Paris' AND score IS NULL AND id >= 38`)}, []int64{38, 39}},
-			{query.Options{Columns: []string{"id"}, Where: where(t, `score IS NULL AND at IS NOT NULL`)}, []int64{}},
-			{query.Options{Columns: []string{"id"}, Where: where(t, `city IS NULL`)}, []int64{40, 41, 42}},
-			{query.Options{Columns: []string{"id"}, Where: where(t, `name LIKE '%3' AND amount > 13`)}, []int64{23, 33}},
-			{query.Options{Columns: []string{"id"}, Limit: 5}, []int64{1, 2, 3, 4, 5}},
-			{query.Options{Columns: []string{"id"}, Limit: 17, Parallelism: 3}, []int64{1, 2, 3, 4, 5, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 20}},
-			{query.Options{Columns: []string{"id"}, OrderBy: orderBy(t, "id desc"), Limit: 3}, []int64{42, 41, 40}},
-			{query.Options{Columns: []string{"id"}, OrderBy: orderBy(t, "score desc, id"), Limit: 2, Where: where(t, `city = 'Paris' OR id = 5`)}, []int64{5, 20}},
-			{query.Options{Columns: []string{"id"}, OrderBy: orderBy(t, "city, name, id desc"), Limit: 5}, []int64{40, 41, 42, 10, 11}},
+			{scan.Options{Columns: []string{"id"}, Where: where(t, `id < 9`)}, []int64{1, 2, 3, 4, 5, 8}},
+			{scan.Options{Columns: []string{"ID"}, Where: where(t, `city = 'Paris' AND score IS NULL AND id >= 38`)}, []int64{38, 39}},
+			{scan.Options{Columns: []string{"id"}, Where: where(t, `score IS NULL AND at IS NOT NULL`)}, []int64{}},
+			{scan.Options{Columns: []string{"id"}, Where: where(t, `city IS NULL`)}, []int64{40, 41, 42}},
+			{scan.Options{Columns: []string{"id"}, Where: where(t, `name LIKE '%3' AND amount > 13`)}, []int64{23, 33}},
+			{scan.Options{Columns: []string{"id"}, Limit: 5}, []int64{1, 2, 3, 4, 5}},
+			{scan.Options{Columns: []string{"id"}, Limit: 17, Parallelism: 3}, []int64{1, 2, 3, 4, 5, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 20}},
+			{scan.Options{Columns: []string{"id"}, OrderBy: orderBy(t, "id desc"), Limit: 3}, []int64{42, 41, 40}},
+			{scan.Options{Columns: []string{"id"}, OrderBy: orderBy(t, "score desc, id"), Limit: 2, Where: where(t, `city = 'Paris' OR id = 5`)}, []int64{5, 20}},
+			{scan.Options{Columns: []string{"id"}, OrderBy: orderBy(t, "city, name, id desc"), Limit: 5}, []int64{40, 41, 42, 10, 11}},
 		} {
-			s, err := query.NewScan(store, snapshot, tc.o)
+			s, err := scan.New(store, snapshot, tc.o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -109,14 +109,14 @@ func TestScan(t *testing.T) {
 			}
 		}
 
-		s, err := query.NewScan(store, snapshot, query.Options{Columns: []string{"city"}, Where: where(t, `city <> 'x'`)})
+		s, err := scan.New(store, snapshot, scan.Options{Columns: []string{"city"}, Where: where(t, `city <> 'x'`)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got := collect(t, s); len(got) != 36 || got[0][0].S != "Berlin" || got[35][0].S != "Paris" {
 			t.Errorf("%d rows of the partition column alone", len(got))
 		}
-		s, err = query.NewScan(store, snapshot, query.Options{})
+		s, err = scan.New(store, snapshot, scan.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -134,7 +134,7 @@ func TestColumnErrors(t *testing.T) {
 	store := mem.New()
 	snapshot := writeShop(t, store, nil, nil)
 	for _, name := range []string{"nosuch", "__gscd_offset", ""} {
-		if _, err := query.NewScan(store, snapshot, query.Options{Columns: []string{name}}); !errors.Is(err, query.ErrColumn) {
+		if _, err := scan.New(store, snapshot, scan.Options{Columns: []string{name}}); !errors.Is(err, scan.ErrColumn) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
@@ -147,14 +147,14 @@ func TestColumnErrors(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := query.NewScan(store, snapshot, query.Options{Where: p}); (err == nil) != fits || !fits && !errors.Is(err, query.ErrColumn) {
+		if _, err := scan.New(store, snapshot, scan.Options{Where: p}); (err == nil) != fits || !fits && !errors.Is(err, scan.ErrColumn) {
 			t.Errorf("%s of another schema: %v", text, err)
 		}
 	}
-	if _, err := query.NewScan(store, snapshot, query.Options{OrderBy: []expr.Order{{Column: 7}}}); !errors.Is(err, query.ErrColumn) {
+	if _, err := scan.New(store, snapshot, scan.Options{OrderBy: []expr.Order{{Column: 7}}}); !errors.Is(err, scan.ErrColumn) {
 		t.Errorf("order by column 7: %v", err)
 	}
-	s, err := query.NewScan(store, snapshot, query.Options{Columns: []string{}})
+	s, err := scan.New(store, snapshot, scan.Options{Columns: []string{}})
 	if err != nil || len(s.Columns()) != 0 {
 		t.Errorf("no column: %v", err)
 	}
@@ -171,15 +171,15 @@ func TestFaults(t *testing.T) {
 			if err := store.Delete(ctx, "part-00001.parquet"); err != nil {
 				t.Fatal(err)
 			}
-		}, query.ErrFileMissing, "part-00001.parquet"},
+		}, scan.ErrFileMissing, "part-00001.parquet"},
 		"vector missing": {func(t *testing.T, store *mem.Store, vectors string) {
 			if err := store.Delete(ctx, vectors); err != nil {
 				t.Fatal(err)
 			}
-		}, query.ErrFileMissing, "deletion vector of part-00000.parquet"},
+		}, scan.ErrFileMissing, "deletion vector of part-00000.parquet"},
 		"vector damaged": {
 			func(t *testing.T, store *mem.Store, vectors string) { flip(t, store, vectors, -9) },
-			query.ErrFileMismatch, "deletion vector of part-00000.parquet",
+			scan.ErrFileMismatch, "deletion vector of part-00000.parquet",
 		},
 		"file cut off": {func(t *testing.T, store *mem.Store, _ string) {
 			data, err := store.Get(ctx, "part-00001.parquet")
@@ -189,17 +189,17 @@ func TestFaults(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-		}, query.ErrFileMismatch, "part-00001.parquet"},
+		}, scan.ErrFileMismatch, "part-00001.parquet"},
 		"page damaged": {
 			func(t *testing.T, store *mem.Store, _ string) { flip(t, store, "part-00001.parquet", 30) },
-			query.ErrFileMismatch, "part-00001.parquet",
+			scan.ErrFileMismatch, "part-00001.parquet",
 		},
 		"another file": {func(t *testing.T, store *mem.Store, _ string) {
 			f := numbered("Paris", 20, 19)
 			f.rows[0][2] = schema.StringValue("a name that makes up for the row, nearly")
 			add := encodeShop(t, store, "part-00001.parquet", f)
 			t.Logf("%d bytes", add.Size)
-		}, query.ErrFileMismatch, "part-00001.parquet"},
+		}, scan.ErrFileMismatch, "part-00001.parquet"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			store := mem.New()
@@ -211,8 +211,8 @@ func TestFaults(t *testing.T) {
 				t.Fatal(err)
 			}
 			tc.damage(t, store, key)
-			for _, o := range []query.Options{{}, {Parallelism: 1}, {OrderBy: orderBy(t, "id"), Limit: 1}, {OrderBy: orderBy(t, "id")}} {
-				s, err := query.NewScan(store, snapshot, o)
+			for _, o := range []scan.Options{{}, {Parallelism: 1}, {OrderBy: orderBy(t, "id"), Limit: 1}, {OrderBy: orderBy(t, "id")}} {
+				s, err := scan.New(store, snapshot, o)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -251,13 +251,13 @@ func TestRowsOfTheStatisticsAreChecked(t *testing.T) {
 	add := encodeShop(t, store, "a.parquet", f)
 	add.Stats = strings.Replace(add.Stats, `"numRecords":5`, `"numRecords":6`, 1)
 	snapshot := commitFile(t, store, add)
-	s, err := query.NewScan(store, snapshot, query.Options{})
+	s, err := scan.New(store, snapshot, scan.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, err = range s.Batches(ctx) {
 	}
-	if !errors.Is(err, query.ErrFileMismatch) || !strings.Contains(err.Error(), "has 5 rows, its statistics say 6") {
+	if !errors.Is(err, scan.ErrFileMismatch) || !strings.Contains(err.Error(), "has 5 rows, its statistics say 6") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -269,8 +269,8 @@ func TestCancelAndLeave(t *testing.T) {
 		files = append(files, numbered("Berlin", i*10, 10))
 	}
 	snapshot := writeShop(t, store, files, nil)
-	for _, o := range []query.Options{{Parallelism: 3}, {OrderBy: orderBy(t, "id"), MemoryLimit: 1, TempDir: t.TempDir()}} {
-		s, err := query.NewScan(store, snapshot, o)
+	for _, o := range []scan.Options{{Parallelism: 3}, {OrderBy: orderBy(t, "id"), MemoryLimit: 1, TempDir: t.TempDir()}} {
+		s, err := scan.New(store, snapshot, o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -322,21 +322,21 @@ func TestOnlyWhatIsNeededIsRead(t *testing.T) {
 	}
 	snapshot := writeShop(t, store, files, nil)
 	for _, tc := range []struct {
-		o    query.Options
+		o    scan.Options
 		gets int64
 	}{
-		{query.Options{}, 10},
-		{query.Options{Where: where(t, `id = 250`)}, 1},
-		{query.Options{Where: where(t, `id BETWEEN 250 AND 330 OR city = 'city 9'`)}, 3},
-		{query.Options{Where: where(t, `city IN ('city 1', 'city 2')`)}, 2},
-		{query.Options{Where: where(t, `at >= '1970-01-01 00:15:00'`)}, 1},
-		{query.Options{Where: where(t, `name = 'nobody'`)}, 0},
-		{query.Options{Where: where(t, `score IS NULL`)}, 0},
-		{query.Options{Limit: 10, Parallelism: 1}, 1},
+		{scan.Options{}, 10},
+		{scan.Options{Where: where(t, `id = 250`)}, 1},
+		{scan.Options{Where: where(t, `id BETWEEN 250 AND 330 OR city = 'city 9'`)}, 3},
+		{scan.Options{Where: where(t, `city IN ('city 1', 'city 2')`)}, 2},
+		{scan.Options{Where: where(t, `at >= '1970-01-01 00:15:00'`)}, 1},
+		{scan.Options{Where: where(t, `name = 'nobody'`)}, 0},
+		{scan.Options{Where: where(t, `score IS NULL`)}, 0},
+		{scan.Options{Limit: 10, Parallelism: 1}, 1},
 	} {
 		store.gets.Store(0)
 		store.ranges.Store(0)
-		s, err := query.NewScan(store, snapshot, tc.o)
+		s, err := scan.New(store, snapshot, tc.o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -352,7 +352,7 @@ func TestRowGroupsAreSkipped(t *testing.T) {
 	snapshot := writeShop(t, store, []shopFile{numbered("Berlin", 0, 21)}, nil) // three row groups
 	flip(t, store, "part-00000.parquet", 30)                                    // in the first one
 	for text, readable := range map[string]bool{`id BETWEEN 10 AND 12`: true, `id >= 6`: false} {
-		s, err := query.NewScan(store, snapshot, query.Options{Where: where(t, text), Columns: []string{"id"}})
+		s, err := scan.New(store, snapshot, scan.Options{Where: where(t, text), Columns: []string{"id"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -375,7 +375,7 @@ func TestLongTextsCutBatches(t *testing.T) {
 		f.rows[i][2] = schema.StringValue(strings.Repeat("x", 1<<20)) // small in the file, not in memory
 	}
 	snapshot := writeShop(t, store, []shopFile{f}, nil)
-	s, err := query.NewScan(store, snapshot, query.Options{Limit: 39})
+	s, err := scan.New(store, snapshot, scan.Options{Limit: 39})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -411,14 +411,14 @@ func TestLargeFilesAreReadByRanges(t *testing.T) {
 	}
 	store.gets.Store(0)
 	store.ranges.Store(0)
-	s, err := query.NewScan(store, snapshot, query.Options{Columns: []string{"id"}})
+	s, err := scan.New(store, snapshot, scan.Options{Columns: []string{"id"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := ids(collect(t, s)); len(got) != 30 || store.gets.Load() != 0 || store.ranges.Load() == 0 {
 		t.Errorf("%d rows, %d gets, %d ranges", len(got), store.gets.Load(), store.ranges.Load())
 	}
-	if s, err = query.NewScan(store, snapshot, query.Options{}); err != nil {
+	if s, err = scan.New(store, snapshot, scan.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	if got := collect(t, s); !slices.EqualFunc(got, f.live(), slices.Equal) {
@@ -429,7 +429,7 @@ func TestLargeFilesAreReadByRanges(t *testing.T) {
 	}
 	for _, err = range s.Batches(ctx) {
 	}
-	if !errors.Is(err, query.ErrFileMissing) {
+	if !errors.Is(err, scan.ErrFileMissing) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -491,7 +491,7 @@ func TestScanIsTheNaiveRead(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		files, store := genShop(t), mem.New()
 		snapshot := writeShop(t, store, files, nil)
-		o := query.Options{
+		o := scan.Options{
 			Parallelism: rapid.IntRange(1, 3).Draw(t, "parallelism"), TempDir: temp,
 			Limit:       rapid.SampledFrom([]int64{0, 0, 1, 3, 1000}).Draw(t, "limit"),
 			MemoryLimit: rapid.SampledFrom([]int64{1, 2000, 0}).Draw(t, "memory"),
@@ -505,7 +505,7 @@ func TestScanIsTheNaiveRead(t *testing.T) {
 		columns := rapid.SampledFrom([][]string{nil, {"name", "id"}, {"city"}, {}}).Draw(t, "columns")
 		o.Columns = columns
 
-		s, err := query.NewScan(store, snapshot, o)
+		s, err := scan.New(store, snapshot, o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -531,7 +531,7 @@ func TestScanIsTheNaiveRead(t *testing.T) {
 	})
 }
 
-func naive(files []shopFile, o query.Options) [][]schema.Value {
+func naive(files []shopFile, o scan.Options) [][]schema.Value {
 	var rows [][]schema.Value
 	for _, f := range files {
 		for _, row := range f.live() {

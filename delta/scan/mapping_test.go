@@ -1,4 +1,4 @@
-package query_test
+package scan_test
 
 import (
 	"fmt"
@@ -10,8 +10,8 @@ import (
 	"github.com/gscd-io/gscd/delta/expr"
 	"github.com/gscd-io/gscd/delta/objstore/mem"
 	"github.com/gscd-io/gscd/delta/parquet"
+	"github.com/gscd-io/gscd/delta/scan"
 	"github.com/gscd-io/gscd/delta/schema"
-	"github.com/gscd-io/gscd/query"
 )
 
 // mappedField is a column's JSON under column mapping.
@@ -72,18 +72,18 @@ func TestRenamedColumns(t *testing.T) {
 			"b IS NULL AND renamed > 1": "[[2 NULL x]] of 1 files",
 			"p = 'x' AND renamed <> 1":  "[[2 NULL x]] of 1 files",
 		} {
-			options := query.Options{}
+			options := scan.Options{}
 			if filter != "" {
 				if options.Where, err = expr.Parse(filter, snapshot.Schema()); err != nil {
 					t.Fatal(err)
 				}
 			}
-			scan, err := query.NewScan(store, snapshot, options)
+			s, err := scan.New(store, snapshot, options)
 			if err != nil {
 				t.Fatal(err)
 			}
 			rows := [][]string{}
-			for _, row := range collect(t, scan) {
+			for _, row := range collect(t, s) {
 				var texts []string
 				for _, v := range row {
 					switch {
@@ -97,7 +97,7 @@ func TestRenamedColumns(t *testing.T) {
 				}
 				rows = append(rows, texts)
 			}
-			if got := fmt.Sprintf("%v of %d files", rows, len(scan.Files())); got != want {
+			if got := fmt.Sprintf("%v of %d files", rows, len(s.Files())); got != want {
 				t.Errorf("%s, %s: %s, want %s", mode, filter, got, want)
 			}
 		}

@@ -1,4 +1,4 @@
-package query
+package scan
 
 import (
 	"cmp"
@@ -86,7 +86,7 @@ func newChangeReader(ctx context.Context, table *delta.Table, from, to int64, co
 			return nil, err
 		}
 	}
-	if c.rows, err = NewScan(table.Store(), last, Options{Columns: columns}); err != nil {
+	if c.rows, err = New(table.Store(), last, Options{Columns: columns}); err != nil {
 		return nil, err
 	}
 	extended, err := schema.New(append(slices.Clone(last.Schema().Fields), schema.Field{Name: changeColumn, Type: schema.Of(schema.StringType)})...)
@@ -213,11 +213,11 @@ func (c *changeReader) file(ctx context.Context, add *action.Add, before *action
 	store := c.table.Store()
 	was, err := delta.ReadDeletionVector(ctx, store, &action.Add{Path: add.Path, DeletionVector: before.DeletionVector})
 	if err != nil {
-		return asFileError(add, err)
+		return FileError(add, err)
 	}
 	is, err := delta.ReadDeletionVector(ctx, store, add)
 	if err != nil {
-		return asFileError(add, err)
+		return FileError(add, err)
 	}
 	for _, change := range []struct {
 		kind          string

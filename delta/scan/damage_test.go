@@ -1,4 +1,4 @@
-package query_test
+package scan_test
 
 import (
 	"context"
@@ -17,13 +17,14 @@ import (
 	"github.com/gscd-io/gscd/delta/objstore"
 	"github.com/gscd-io/gscd/delta/objstore/mem"
 	"github.com/gscd-io/gscd/delta/parquet"
+	"github.com/gscd-io/gscd/delta/scan"
 	"github.com/gscd-io/gscd/query"
 )
 
 // namedErrors are what a damaged table may answer with: each says what is wrong.
 var namedErrors = []error{
 	delta.ErrCorrupt, delta.ErrNotATable, delta.ErrUnsupportedFeature, delta.ErrVersionNotFound, delta.ErrPathEscapes, delta.ErrAbsolutePath, action.ErrBadPath,
-	query.ErrFileMissing, query.ErrFileMismatch, query.ErrNoChanges, parquet.ErrUnsupported, parquet.ErrColumnType, parquet.ErrNestedColumn, objstore.ErrNotExist,
+	scan.ErrFileMissing, scan.ErrFileMismatch, scan.ErrNoChanges, parquet.ErrUnsupported, parquet.ErrColumnType, parquet.ErrNestedColumn, objstore.ErrNotExist,
 }
 
 // tableFiles reads the files of a table, by key; nil where it is large.
@@ -156,13 +157,13 @@ func readAllOf(ctx context.Context, store objstore.Store) error {
 		return err
 	}
 	query.Describe(s)
-	scan, err := query.NewScan(store, s, query.Options{})
+	sc, err := scan.New(store, s, scan.Options{})
 	if err != nil {
 		return err
 	}
 	const enough = 20_000
 	rows := 0
-	for b, err := range scan.Batches(ctx) {
+	for b, err := range sc.Batches(ctx) {
 		if err != nil {
 			return err
 		}
@@ -174,7 +175,7 @@ func readAllOf(ctx context.Context, store objstore.Store) error {
 		return nil
 	}
 	rows = 0
-	for b, err := range query.Changes(ctx, table, max(s.Version()-3, 0), s.Version(), nil) {
+	for b, err := range scan.Changes(ctx, table, max(s.Version()-3, 0), s.Version(), nil) {
 		if err != nil {
 			return err
 		}

@@ -1,4 +1,4 @@
-package query
+package scan
 
 import (
 	"context"
@@ -41,11 +41,8 @@ type selection struct {
 func (s *Scan) scanFile(ctx context.Context, index int, emit func(*selection) error) error {
 	add := s.files[index]
 	err := s.readFile(ctx, add, emit)
-	switch {
-	case err == nil, errors.Is(err, errEnough):
+	if err == nil || errors.Is(err, errEnough) {
 		return nil
-	case errors.Is(err, ErrFileMissing), errors.Is(err, ErrFileMismatch):
-		return fmt.Errorf("version %d of %s: %w; run gscd check", s.snapshot.Version(), s.store, err)
 	}
 	return fmt.Errorf("version %d of %s: %w", s.snapshot.Version(), s.store, err)
 }
@@ -54,7 +51,7 @@ func (s *Scan) readFile(ctx context.Context, add *action.Add, emit func(*selecti
 	// Rows of the vector past the end of the file hide nothing, as in other engines.
 	deleted, err := delta.ReadDeletionVector(ctx, s.store, add)
 	if err != nil {
-		return asFileError(add, err)
+		return FileError(add, err)
 	}
 	var live func(row uint32) bool
 	if deleted != nil {
@@ -66,11 +63,8 @@ func (s *Scan) readFile(ctx context.Context, add *action.Add, emit func(*selecti
 // readRows is readFile of the rows of the file, by their places, that are wanted; nil
 // wants all.
 func (s *Scan) readRows(ctx context.Context, add *action.Add, wanted func(row uint32) bool, emit func(*selection) error) error {
-	file, err := s.open(ctx, add)
+	file, err := OpenFile(ctx, s.store, add)
 	if err != nil {
-		return asFileError(add, err)
-	}
-	if err := CheckRows(add, file.NumRows()); err != nil {
 		return err
 	}
 	rows := &selection{columns: make([][]schema.Value, len(s.schema.Fields)), kept: make([]int32, 0, batchRows)}
@@ -127,7 +121,7 @@ func (s *Scan) readRows(ctx context.Context, add *action.Add, wanted func(row ui
 	}
 	for batch, err := range file.Scan(ctx, columns, options) {
 		if err != nil {
-			return asFileError(add, err)
+			return FileError(add, err)
 		}
 		for i, c := range s.data {
 			rows.columns[c] = batch.Columns[i]
@@ -146,10 +140,20 @@ func (s *Scan) readRows(ctx context.Context, add *action.Add, wanted func(row ui
 // wholeFile is the size in bytes up to which a file is read by one request.
 const wholeFile = 1 << 20
 
-// open opens a data file. A large one is read by ranges: its footer, then the
-// columns that are needed, a row group at a time.
-func (s *Scan) open(ctx context.Context, add *action.Add) (*parquet.File, error) {
-	store, key, err := delta.Locate(s.store, add.Path)
+// OpenFile opens a data file of a table and checks that it has the rows that its
+// statistics say. A large one is read by ranges: its footer, then the columns that are
+// needed, a row group at a time. The error names the file, and wraps ErrFileMissing or
+// ErrFileMismatch where it is not as the log says.
+func OpenFile(ctx context.Context, store objstore.Store, add *action.Add) (*parquet.File, error) {
+	file, err := openFile(ctx, store, add)
+	if err != nil {
+		return nil, FileError(add, err)
+	}
+	return file, CheckRows(add, file.NumRows())
+}
+
+func openFile(ctx context.Context, store objstore.Store, add *action.Add) (*parquet.File, error) {
+	store, key, err := delta.Locate(store, add.Path)
 	if err != nil {
 		return nil, err
 	}
@@ -166,8 +170,10 @@ func (s *Scan) open(ctx context.Context, add *action.Add) (*parquet.File, error)
 	return parquet.OpenBytes(data)
 }
 
-// asFileError says of an error in reading a file what it means for the table.
-func asFileError(add *action.Add, err error) error {
+// FileError says of an error in reading a file what it means for the table: it wraps
+// ErrFileMissing or ErrFileMismatch where the file, or its deletion vector, is not as the
+// log says.
+func FileError(add *action.Add, err error) error {
 	switch {
 	case errors.Is(err, objstore.ErrNotExist):
 		return fmt.Errorf("%w: %s: %w", ErrFileMissing, add.Path, err)

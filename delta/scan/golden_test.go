@@ -1,4 +1,4 @@
-package query_test
+package scan_test
 
 import (
 	"bufio"
@@ -21,8 +21,8 @@ import (
 	"github.com/gscd-io/gscd/delta/expr"
 	"github.com/gscd-io/gscd/delta/objstore/local"
 	"github.com/gscd-io/gscd/delta/parquet"
+	"github.com/gscd-io/gscd/delta/scan"
 	"github.com/gscd-io/gscd/delta/schema"
-	"github.com/gscd-io/gscd/query"
 )
 
 // goldenTable is a table of another writer and what independent readers found in it.
@@ -82,9 +82,9 @@ func goldenTables(t *testing.T) (dir string, tables []goldenTable) {
 	return dir, tables
 }
 
-func scan(t *testing.T, store *local.Store, snapshot *delta.Snapshot, o query.Options) (*query.Scan, [][]schema.Value) {
+func readAll(t *testing.T, store *local.Store, snapshot *delta.Snapshot, o scan.Options) (*scan.Scan, [][]schema.Value) {
 	t.Helper()
-	s, err := query.NewScan(store, snapshot, o)
+	s, err := scan.New(store, snapshot, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func TestGoldenTables(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s, rows := scan(t, store, snapshot, query.Options{})
+			s, rows := readAll(t, store, snapshot, scan.Options{})
 			read++
 			files += len(s.Files())
 			if int64(len(rows)) != *g.Rows {
@@ -147,7 +147,7 @@ func TestGoldenTables(t *testing.T) {
 				if got, ok := otherRows[fmt.Sprint(g.Table, "@", *v[0])]; ok {
 					want = got
 				}
-				if _, rows := scan(t, store, old, query.Options{}); int64(len(rows)) != want {
+				if _, rows := readAll(t, store, old, scan.Options{}); int64(len(rows)) != want {
 					t.Errorf("version %d: %d rows, want %d", *v[0], len(rows), want)
 				}
 			}
@@ -324,7 +324,7 @@ func checkSkip(t *testing.T, store *local.Store, snapshot *delta.Snapshot, text 
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, got := scan(t, store, snapshot, query.Options{Where: where})
+	s, got := readAll(t, store, snapshot, scan.Options{Where: where})
 	if files != nil && len(s.Files()) != max(*files, keptMore[text]) {
 		t.Errorf("%s leaves %d files, want %d", text, len(s.Files()), *files)
 	}
@@ -352,7 +352,7 @@ func TestGoldenChanges(t *testing.T) {
 				t.Fatal(err)
 			}
 			rows, by := int64(0), map[string]int{}
-			for b, err := range query.Changes(ctx, delta.New(store), g.CDF.Start, g.CDF.End, nil) {
+			for b, err := range scan.Changes(ctx, delta.New(store), g.CDF.Start, g.CDF.End, nil) {
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -388,11 +388,11 @@ func TestGoldenChanges(t *testing.T) {
 		from, to int64
 		want     error
 	}{
-		{0, 0, query.ErrFileMissing}, {0, 1, query.ErrFileMissing}, {0, 2, query.ErrNoChanges}, {1, 2, query.ErrNoChanges}, {2, 2, query.ErrNoChanges}, {2, 3, query.ErrNoChanges}, {1, 3, query.ErrNoChanges},
-		{3, 3, nil}, {3, 4, query.ErrNoChanges}, {4, 3, query.ErrNoChanges}, {3, 9, delta.ErrVersionNotFound},
+		{0, 0, scan.ErrFileMissing}, {0, 1, scan.ErrFileMissing}, {0, 2, scan.ErrNoChanges}, {1, 2, scan.ErrNoChanges}, {2, 2, scan.ErrNoChanges}, {2, 3, scan.ErrNoChanges}, {1, 3, scan.ErrNoChanges},
+		{3, 3, nil}, {3, 4, scan.ErrNoChanges}, {4, 3, scan.ErrNoChanges}, {3, 9, delta.ErrVersionNotFound},
 	} {
 		var last error
-		for _, err := range query.Changes(ctx, delta.New(store), c.from, c.to, nil) {
+		for _, err := range scan.Changes(ctx, delta.New(store), c.from, c.to, nil) {
 			last = err
 		}
 		if !errors.Is(last, c.want) {
