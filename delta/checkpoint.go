@@ -4,7 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/gscd-io/gscd/delta/action"
 	"github.com/gscd-io/gscd/delta/checkpoint"
@@ -20,10 +24,16 @@ type CheckpointOptions struct {
 	// Drop says of a tombstone that it protects nothing any more and is left out
 	// (VacuumReport.Obsolete is one). Expired ones are left out anyway. nil drops none.
 	Drop func(*action.Remove) bool
+	// PartActions asks for several files with so many file actions each: parts of a
+	// classic checkpoint, where there are more actions, or sidecars of a v2 one. 0: one
+	// file, and sidecars of checkpoint.DefaultSidecarActions. Parts are deprecated, and
+	// are never written to a table that lists v2Checkpoint.
+	PartActions int
 }
 
 // CheckpointResult says what Checkpoint did.
 type CheckpointResult struct {
+	// Key is that of the file, of the first part, or of the manifest.
 	Key string
 	// Written is false where a good checkpoint of the same content was there.
 	Written        bool
@@ -37,9 +47,10 @@ type CheckpointResult struct {
 	Snapshot *Snapshot
 }
 
-// Checkpoint writes the classic checkpoint of a snapshot, reads it back and
-// then points _last_checkpoint at it, unless that names a newer one that is
-// there. It is safe at any time: an interrupted one leaves a table as readable
+// Checkpoint writes the checkpoint of a snapshot, reads it back and then points
+// _last_checkpoint at it, unless that names a newer one that is there. It is a classic
+// one, or of the v2 form where delta.checkpointPolicy says so; an island is always
+// classic, since its name is known. It is safe at any time: an interrupted one leaves a table as readable
 // as before.
 func (t *Table) Checkpoint(ctx context.Context, s *Snapshot, options CheckpointOptions) (CheckpointResult, error) {
 	fault := func(err error) (CheckpointResult, error) {
@@ -53,21 +64,21 @@ func (t *Table) Checkpoint(ctx context.Context, s *Snapshot, options CheckpointO
 		return fault(err)
 	}
 	state := s.state(kept)
-	result := CheckpointResult{
-		Key: deltalog.CheckpointKey(s.version), Tombstones: len(kept), Dropped: dropped, Snapshot: s.withTombstones(kept),
-	}
-	written, there, err := t.existing(ctx, result.Key, state)
-	if err != nil {
+	form := t.formOf(s, state, options)
+	result := CheckpointResult{Tombstones: len(kept), Dropped: dropped, Snapshot: s.withTombstones(kept)}
+	var written checkpoint.Written
+	var there bool
+	if result.Key, written, there, err = t.existing(ctx, s.version, form, state); err != nil {
 		return fault(err)
 	}
 	if !there {
-		if written, err = checkpoint.Write(ctx, t.store, result.Key, state); err != nil {
+		if result.Key, written, err = t.writeCheckpoint(ctx, s.version, form, state, options); err != nil {
 			return fault(err)
 		}
 	}
 	result.Written, result.Bytes, result.Actions = !there, written.Bytes, written.Actions
 	if !options.Island {
-		if result.Published, err = t.publish(ctx, s.version, written); err != nil {
+		if result.Published, err = t.publish(ctx, s.version, written, form); err != nil {
 			return fault(err)
 		}
 	}
@@ -106,30 +117,77 @@ func (s *Snapshot) withTombstones(kept []*action.Remove) *Snapshot {
 	return same
 }
 
-// existing looks for a checkpoint of the same content, which is then not
-// written again.
-func (t *Table) existing(ctx context.Context, key string, state *action.Commit) (checkpoint.Written, bool, error) {
-	object, err := t.store.Head(ctx, key)
-	if errors.Is(err, objstore.ErrNotExist) {
-		return checkpoint.Written{}, false, nil
+// form is how a checkpoint lies in files.
+type form struct {
+	v2    bool
+	parts int // of a classic one
+}
+
+func (t *Table) formOf(s *Snapshot, state *action.Commit, options CheckpointOptions) form {
+	supported := slices.Contains(FeaturesOf(s.protocol), FeatureV2Checkpoint)
+	policy, _ := s.Property(PropertyCheckpointPolicy)
+	f := form{v2: supported && policy == "v2" && !options.Island, parts: 1}
+	if files := len(state.Adds) + len(state.Removes); options.PartActions > 0 && !supported && !options.Island && files > options.PartActions {
+		f.parts = (files + options.PartActions - 1) / options.PartActions
 	}
-	if err != nil {
-		return checkpoint.Written{}, false, err
-	}
-	there, err := checkpoint.Read(ctx, t.store, key)
+	return f
+}
+
+func (t *Table) writeCheckpoint(ctx context.Context, version int64, f form, state *action.Commit, options CheckpointOptions) (key string, w checkpoint.Written, err error) {
 	switch {
-	case errors.Is(err, ErrCorrupt), errors.Is(err, objstore.ErrNotExist):
-		return checkpoint.Written{}, false, nil
-	case err != nil:
-		return checkpoint.Written{}, false, err
+	case f.v2:
+		key = deltalog.V2CheckpointKey(version, uuid.NewString())
+		w, err = checkpoint.WriteV2(ctx, t.store, key, version, state, options.PartActions, t.now())
+	case f.parts > 1:
+		keys := deltalog.PartKeys(version, f.parts)
+		key = keys[0]
+		w, err = checkpoint.WriteParts(ctx, t.store, keys, state)
+	default:
+		key = deltalog.CheckpointKey(version)
+		w, err = checkpoint.Write(ctx, t.store, key, state)
 	}
-	w := checkpoint.Written{Bytes: object.Size, Actions: int64(checkpoint.Actions(there)), Adds: int64(len(there.Adds))}
-	return w, checkpoint.Same(state, there) == nil, nil
+	return key, w, err
+}
+
+// existing looks for a checkpoint of the same form and content, which is then not
+// written again.
+func (t *Table) existing(ctx context.Context, version int64, f form, state *action.Commit) (string, checkpoint.Written, bool, error) {
+	none := checkpoint.Written{}
+	listing, err := deltalog.List(ctx, t.store, version)
+	if err != nil {
+		return "", none, false, err
+	}
+	for _, c := range listing.Checkpoints {
+		if c.Version != version || len(c.Parts) != f.parts {
+			continue
+		}
+		kind := deltalog.ParseName(strings.TrimPrefix(c.Parts[0].Key, deltalog.Dir)).Kind
+		if f.v2 != (kind == deltalog.UUIDCheckpoint) {
+			continue
+		}
+		keys, w := make([]string, len(c.Parts)), checkpoint.Written{}
+		for i, p := range c.Parts {
+			keys[i] = p.Key
+			w.Bytes += p.Size
+		}
+		there, err := checkpoint.Read(ctx, t.store, keys...)
+		switch {
+		case errors.Is(err, ErrCorrupt), errors.Is(err, objstore.ErrNotExist):
+			continue
+		case err != nil:
+			return "", none, false, err
+		}
+		w.Actions, w.Adds = int64(checkpoint.Actions(there)), int64(len(there.Adds))
+		if checkpoint.Same(state, there) == nil {
+			return keys[0], w, true, nil
+		}
+	}
+	return "", none, false, nil
 }
 
 // publish points the hint at a checkpoint that is there, unless it names a newer
 // one that is there too.
-func (t *Table) publish(ctx context.Context, version int64, w checkpoint.Written) (bool, error) {
+func (t *Table) publish(ctx context.Context, version int64, w checkpoint.Written, f form) (bool, error) {
 	hint, ok, err := deltalog.ReadHint(ctx, t.store)
 	if err != nil {
 		return false, err
@@ -143,7 +201,9 @@ func (t *Table) publish(ctx context.Context, version int64, w checkpoint.Written
 			return false, nil
 		}
 	}
-	return true, deltalog.WriteHint(ctx, t.store, deltalog.Hint{
-		Version: version, Size: w.Actions, SizeInBytes: w.Bytes, NumOfAddFiles: w.Adds,
-	})
+	h := deltalog.Hint{Version: version, Size: w.Actions, SizeInBytes: w.Bytes, NumOfAddFiles: w.Adds}
+	if f.parts > 1 {
+		h.Parts = int64(f.parts)
+	}
+	return true, deltalog.WriteHint(ctx, t.store, h)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gscd-io/gscd/delta/checkpoint"
@@ -92,6 +93,11 @@ func (t *Table) cleanLog(ctx context.Context, options CleanOptions) (CleanReport
 	if len(victims) == 0 {
 		return report, nil
 	}
+	sidecars, err := t.deadSidecars(ctx, listing, victims, now.Add(-max(grace, minSidecarAge)))
+	if err != nil {
+		return report, err
+	}
+	victims = append(victims, sidecars...) // after the checkpoints that name them
 	report.Start = start.Version
 	if report.Islands, err = t.fortify(ctx, listing, start.Version, options); err != nil {
 		return report, err
@@ -179,13 +185,51 @@ func victims(l *deltalog.Listing, start int64, options CleanOptions) []deltalog.
 			if slices.Contains(options.KeepCommits, f.Version) {
 				continue
 			}
-		case deltalog.ClassicCheckpoint, deltalog.CheckpointPart, deltalog.Checksum, deltalog.Compacted:
+		case deltalog.ClassicCheckpoint, deltalog.CheckpointPart, deltalog.UUIDCheckpoint, deltalog.Checksum, deltalog.Compacted:
 		default:
 			continue
 		}
 		list = append(list, f)
 	}
 	return list
+}
+
+// minSidecarAge is the age below which a sidecar stays: the manifest that names it may be
+// on its way ("Metadata Cleanup").
+const minSidecarAge = 24 * time.Hour
+
+// deadSidecars are the sidecars, last written before a time, that no checkpoint names
+// which stays.
+func (t *Table) deadSidecars(ctx context.Context, l *deltalog.Listing, victims []deltalog.File, before time.Time) (dead []deltalog.File, err error) {
+	for object, err := range t.store.List(ctx, checkpoint.SidecarFolder, "") {
+		if err != nil {
+			return nil, err
+		}
+		if object.Modified.Before(before) && strings.HasSuffix(object.Key, ".parquet") {
+			dead = append(dead, deltalog.File{Object: object})
+		}
+	}
+	if len(dead) == 0 {
+		return nil, nil
+	}
+	goes := make(map[string]bool, len(victims))
+	for _, f := range victims {
+		goes[f.Key] = true
+	}
+	named := map[string]bool{}
+	for _, f := range l.Files {
+		if f.Kind != deltalog.ClassicCheckpoint && f.Kind != deltalog.UUIDCheckpoint || goes[f.Key] {
+			continue
+		}
+		keys, err := checkpoint.Sidecars(ctx, t.store, f.Key)
+		if err != nil {
+			return nil, err // what it names can't be told: nothing may go
+		}
+		for _, key := range keys {
+			named[key] = true
+		}
+	}
+	return slices.DeleteFunc(dead, func(f deltalog.File) bool { return named[f.Key] }), nil
 }
 
 // fortify makes every pinned version below start readable by itself.

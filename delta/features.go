@@ -25,8 +25,8 @@ const (
 	FeatureIdentityColumns  = "identityColumns"
 	FeatureColumnDefaults   = "allowColumnDefaults"
 	FeatureTypeWidening     = "typeWidening"
+	FeatureV2Checkpoint     = "v2Checkpoint"
 
-	featureV2Checkpoint = "v2Checkpoint"
 	featureVacuumCheck  = "vacuumProtocolCheck"
 	featureTypeWidening = "typeWidening"
 )
@@ -48,7 +48,7 @@ var legacy = []struct {
 // readerFeatures are those that a reader must know too, and that gscd reads.
 var readerFeatures = map[string]bool{
 	FeatureDeletionVectors: true, FeatureTimestampNTZ: true, featureVacuumCheck: true, FeatureColumnMapping: true,
-	featureV2Checkpoint: true, featureTypeWidening: true, featureTypeWidening + "-preview": true,
+	FeatureV2Checkpoint: true, featureTypeWidening: true, featureTypeWidening + "-preview": true,
 	"variantType": true, "variantType-preview": true, "variantShredding": true, "variantShredding-preview": true,
 }
 
@@ -189,7 +189,7 @@ func checkWritable(p *action.Protocol, m *action.Metadata, s *schema.Schema, imp
 		}
 		why := ""
 		switch f {
-		case FeatureAppendOnly, FeatureChangeDataFeed, FeatureDeletionVectors, FeatureTimestampNTZ, featureVacuumCheck, FeatureDomainMetadata:
+		case FeatureAppendOnly, FeatureChangeDataFeed, FeatureDeletionVectors, FeatureTimestampNTZ, featureVacuumCheck, FeatureDomainMetadata, FeatureV2Checkpoint:
 		case FeatureInvariants:
 			why = fieldWith(s.Fields, "delta.invariants")
 		case FeatureGeneratedColumns:

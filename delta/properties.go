@@ -17,10 +17,12 @@ const (
 	PropertyChangeDataFeed       = "delta.enableChangeDataFeed"
 	PropertyAppendOnly           = "delta.appendOnly"
 	PropertyTxnRetention         = "delta.setTransactionRetentionDuration"
-	PropertyIsolationLevel       = "delta.isolationLevel"
-	PropertyColumnMapping        = "delta.columnMapping.mode"
-	PropertyMaxColumnID          = "delta.columnMapping.maxColumnId"
-	PropertyTypeWidening         = "delta.enableTypeWidening"
+	// PropertyCheckpointPolicy is "classic" (default) or "v2".
+	PropertyCheckpointPolicy = "delta.checkpointPolicy"
+	PropertyIsolationLevel   = "delta.isolationLevel"
+	PropertyColumnMapping    = "delta.columnMapping.mode"
+	PropertyMaxColumnID      = "delta.columnMapping.maxColumnId"
+	PropertyTypeWidening     = "delta.enableTypeWidening"
 )
 
 // defaultFileRetention is the protocol's default of PropertyDeletedFileRetention.

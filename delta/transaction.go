@@ -254,6 +254,9 @@ func checkFeatures(p *action.Protocol, m *action.Metadata, s *schema.Schema) err
 			return missing(feature, property+" is true")
 		}
 	}
+	if m.Configuration[PropertyCheckpointPolicy] == "v2" && !slices.Contains(have, FeatureV2Checkpoint) {
+		return missing(FeatureV2Checkpoint, PropertyCheckpointPolicy+" is v2")
+	}
 	if p.MinReaderVersion == 3 && p.MinWriterVersion != 7 {
 		return fmt.Errorf("%w: minReaderVersion 3 needs minWriterVersion 7", ErrInvalidTransaction)
 	}

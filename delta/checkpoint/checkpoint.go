@@ -21,6 +21,15 @@ type Written struct {
 
 // Encode gives the file of a state.
 func Encode(state *action.Commit) ([]byte, error) {
+	data, err := parquet.EncodeStructs(rowsOf(state), parquet.StructOptions{Codec: parquet.Snappy})
+	if err != nil {
+		return nil, fmt.Errorf("encode checkpoint: %w", err)
+	}
+	return data, nil
+}
+
+// rowsOf gives the rows of a state.
+func rowsOf(state *action.Commit) []row {
 	rows := make([]row, 0, Actions(state))
 	for _, t := range state.Txns {
 		rows = append(rows, row{Txn: &txnRow{t.AppID, t.Version, t.LastUpdated}})
@@ -62,11 +71,7 @@ func Encode(state *action.Commit) ([]byte, error) {
 	for _, d := range state.Domains {
 		rows = append(rows, row{DomainMetadata: &domainRow{d.Domain, d.Configuration, d.Removed}})
 	}
-	data, err := parquet.EncodeStructs(rows, parquet.StructOptions{Codec: parquet.Snappy})
-	if err != nil {
-		return nil, fmt.Errorf("encode checkpoint: %w", err)
-	}
-	return data, nil
+	return rows
 }
 
 // Actions counts the rows that a state makes.

@@ -1,7 +1,7 @@
-// Package checkpoint writes checkpoints of the classic form, the state of a
-// table at one version in one Parquet file, and reads those of every form: one
-// file, several parts, and v2 checkpoints, whose manifest (Parquet or JSON) names
-// sidecars that hold the file actions.
+// Package checkpoint writes and reads checkpoints, the state of a table at one
+// version: of the classic form in one Parquet file or several parts, and of the v2
+// form, whose manifest (written in Parquet, read in JSON too) names sidecars that
+// hold the file actions.
 //
 // The state is an action.Commit that makes the table from nothing: protocol,
 // metadata, the newest txn of every application, the domains in force, removes

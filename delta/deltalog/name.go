@@ -102,5 +102,27 @@ func CheckpointKey(version int64) string {
 	return fmt.Sprintf("%s%020d.checkpoint.parquet", Dir, version)
 }
 
+// V2CheckpointKey gives the key of a v2 checkpoint's manifest in Parquet, by a UUID.
+func V2CheckpointKey(version int64, id string) string {
+	return fmt.Sprintf("%s%020d.checkpoint.%s.parquet", Dir, version, id)
+}
+
+// PartKeys gives the keys of a checkpoint in parts.
+func PartKeys(version int64, parts int) []string {
+	keys := make([]string, parts)
+	for i := range keys {
+		keys[i] = fmt.Sprintf("%s%020d.checkpoint.%010d.%010d.parquet", Dir, version, i+1, parts)
+	}
+	return keys
+}
+
+// CompactedKey gives the key of a log compaction file of the commits from..to.
+func CompactedKey(from, to int64) string {
+	return fmt.Sprintf("%s%020d.%020d.compacted.json", Dir, from, to)
+}
+
+// ChecksumKey gives the key of a version's checksum file.
+func ChecksumKey(version int64) string { return fmt.Sprintf("%s%020d.crc", Dir, version) }
+
 // HintKey is the key of the Hint.
 const HintKey = Dir + "_last_checkpoint"

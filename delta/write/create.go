@@ -218,6 +218,7 @@ func featuresFor(list []string, fields []schema.Field, configuration map[string]
 	add(delta.FeatureChangeDataFeed, isTrue(delta.PropertyChangeDataFeed))
 	add(delta.FeatureAppendOnly, isTrue(delta.PropertyAppendOnly))
 	add(delta.FeatureTypeWidening, isTrue(delta.PropertyTypeWidening))
+	add(delta.FeatureV2Checkpoint, configuration[delta.PropertyCheckpointPolicy] == "v2")
 	mode := configuration[delta.PropertyColumnMapping]
 	add(delta.FeatureColumnMapping, mode == "name" || mode == "id")
 	for _, key := range slices.Sorted(maps.Keys(configuration)) {
