@@ -14,6 +14,7 @@ import (
 
 func newCheckCommand(a *app) *cobra.Command {
 	var o savepoint.CheckOptions
+	var files, forget bool
 	c := &cobra.Command{
 		Use:     "check",
 		GroupID: groupChecking,
@@ -24,19 +25,83 @@ savepoints from other engines still stands. --deep reads every row as well.
 
 Prints a record for each fault and exits 3 where one is left, 0 where none is. --repair
 puts right what can be: protective properties, checkpoints, and log files of which there
-is a backup.`,
+is a backup.
+
+--files looks at the newest version of any Delta table instead: files that are missing or
+of another size, and objects that nobody needs. --forget-missing takes data files that are
+missing out of the table: what is left can be read again, and their rows are lost.`,
 		Example: `  gscd check
   gscd check --table /data/user_dim --deep
-  gscd check --repair --format jsonl`,
+  gscd check --repair --format jsonl
+  gscd check --files --table /data/orders`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if forget && !files {
+				return usagef("--forget-missing goes with --files")
+			}
+			if files {
+				return a.checkFiles(c.Context(), forget)
+			}
 			o.Now = time.Now()
 			return a.check(c.Context(), o)
 		},
 	}
 	c.Flags().BoolVar(&o.Deep, "deep", false, "read every row, held change and backup, and compare the counts with the evidence")
 	c.Flags().BoolVar(&o.Repair, "repair", false, "put right what can be put right")
+	c.Flags().BoolVar(&files, "files", false, "compare the files of the newest version of any Delta table with its log")
+	c.Flags().BoolVar(&forget, "forget-missing", false, "with --files: take data files that are missing out of the table, and lose their rows")
 	return c
+}
+
+// checkFiles compares the files of the newest version with what is there. Orphans are
+// told, and are no fault.
+func (a *app) checkFiles(ctx context.Context, forget bool) error {
+	t, err := a.openDelta(ctx)
+	if err != nil {
+		return err
+	}
+	faults, err := t.table.CheckFiles(ctx, t.newest, true)
+	if err != nil {
+		return err
+	}
+	w, err := a.printRecords("kind", "file", "bytes", "expected")
+	if err != nil {
+		return err
+	}
+	orNone := func(n int64) any {
+		if n < 0 {
+			return nil
+		}
+		return n
+	}
+	left, orphans := 0, 0
+	for _, f := range faults {
+		if f.Kind == delta.OrphanFile {
+			orphans++
+		} else if f.Kind != delta.MissingFile || !forget {
+			left++
+		}
+		if err := w.Write(string(f.Kind), f.Key, orNone(f.Size), orNone(f.Want)); err != nil {
+			return err
+		}
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	if forget {
+		version, lost, err := t.table.ForgetMissing(ctx)
+		if err != nil {
+			return err
+		}
+		if len(lost) > 0 {
+			a.noticef("%s: %d missing files left the table in version %d", t.Name, len(lost), version)
+		}
+	}
+	a.noticef("%s: %d files, %d faults, %d objects that nobody needs (gscd vacuum)", t.Name, t.newest.NumFiles(), left, orphans)
+	if left > 0 {
+		return silently(exitNo, fmt.Errorf("%d faults", left))
+	}
+	return nil
 }
 
 func (a *app) check(ctx context.Context, o savepoint.CheckOptions) error {
