@@ -69,6 +69,9 @@ func TestConflicts(t *testing.T) {
 		}
 	}
 	overwrite := func(t *delta.Table) (write.Result, error) { return write.Overwrite(ctx, t, values([]any{9, "o", 9})) }
+	replace := func(t *delta.Table) (write.Result, error) {
+		return write.Replace(ctx, t, write.Definition{Columns: []schema.Field{write.Column("a", schema.Of(schema.Long))}}, values([]any{5}))
+	}
 	property := func(t *delta.Table) (write.Result, error) {
 		return write.Alter(ctx, t, []write.Change{write.SetProperties(map[string]string{"x": "y"})})
 	}
@@ -96,6 +99,8 @@ func TestConflicts(t *testing.T) {
 		{"delete of what is gone", deleteWhere("id = 1"), deleteWhere("id = 1"), 2, false, []string{"2|a|0", "3|b|0"}},
 		{"update after update of one row", update("id = 1"), update("id = 1"), 2, false, []string{"1|a|2", "2|a|0", "3|b|0"}},
 		{"update after update of another file", update("id = 3"), update("id = 1"), 1, false, []string{"1|a|1", "2|a|0", "3|b|1"}},
+		{"replace after append", appendRow(7, "a"), replace, 2, false, []string{"5"}},
+		{"append after replace", replace, appendRow(7, "a"), 2, true, []string{"5"}},
 		{"overwrite after append", appendRow(7, "a"), overwrite, 2, false, []string{"9|o|9"}},
 		{"merge after merge of one new key", mergeRow(7), mergeRow(7), 2, false, []string{"1|a|0", "2|a|0", "3|b|0", "7|m|50"}},
 		{"merge after append of its key", appendRow(8, "q"), mergeRow(8), 2, false, []string{"1|a|0", "2|a|0", "3|b|0", "8|m|50"}},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/delta/action"
+	"github.com/gscd-io/gscd/delta/objstore"
 	"github.com/gscd-io/gscd/delta/schema"
 )
 
@@ -78,14 +79,13 @@ func create(ctx context.Context, table *delta.Table, d Definition, s Source, rep
 		case fault == nil && newer == nil:
 			op.result.Committed, op.result.Counts = true, p.counts
 			return op.result, nil
+		case errors.Is(fault, objstore.ErrUnknownOutcome):
+			return op.result, fault // what was stored may be part of the table
 		case newer == nil || op.result.Attempts >= op.o.attempts:
-			return op.result, fault // what was stored stays for VACUUM: the answer may be lost
-		}
-		// The rows were stored for other columns than the next plan might have.
-		op.clean(ctx)
-		if base = newer; s.rows != nil && replace {
+			op.clean(ctx)
 			return op.result, fault
 		}
+		base = newer
 	}
 }
 

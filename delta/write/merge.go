@@ -71,6 +71,7 @@ type merge struct {
 	key    []int  // places of the key columns
 	rows   [][]schema.Value
 	byKey  map[string]int32 // rows without NULL in the key
+	byInt  map[int64]int32  // the same, where the key is one column of integers; else nil
 	first  []schema.Value   // cells of the first key column, sorted
 }
 
@@ -121,6 +122,14 @@ func readMerge(p *plan, into MergeInto, s Source) (*merge, error) {
 		m.rows = append(m.rows, own)
 	}
 	slices.SortFunc(m.first, expr.Compare)
+	if f := p.layout.schema.Fields[m.key[0]]; len(m.key) == 1 && schema.KindOf(f.Type) == schema.Int {
+		m.byInt = make(map[int64]int32, len(m.byKey))
+		for i, row := range m.rows {
+			if v := row[m.key[0]]; !v.IsNull() {
+				m.byInt[v.I] = int32(i)
+			}
+		}
+	}
 	return m, nil
 }
 
@@ -205,6 +214,23 @@ func (m *merge) apply(ctx context.Context, p *plan) error {
 			return !m.mayHave(p.reader.groupBounds(candidates[i], f, group)(m.key[0]))
 		}, func(b *block, sel []int32) []int32 {
 			kept := sel[:0]
+			if m.byInt != nil {
+				cells := b.columns[m.key[0]]
+				low, high := m.first[0].I, m.first[len(m.first)-1].I
+				for _, r := range sel {
+					v := &cells[r]
+					if v.I < low || v.I > high || v.IsNull() {
+						continue
+					}
+					if s, ok := m.byInt[v.I]; ok {
+						hits[i] = append(hits[i], s)
+						if acts[s] != Skip {
+							kept = append(kept, r)
+						}
+					}
+				}
+				return kept
+			}
 			for _, r := range sel {
 				for _, c := range m.key {
 					row[c] = b.columns[c][r]

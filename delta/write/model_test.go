@@ -176,15 +176,17 @@ func (h *history) took(t *rapid.T, what string, r write.Result, err error, next 
 
 func (h *history) step(t *rapid.T) {
 	next := h.state.clone()
+	// Rows and files that are given up early make no difference.
+	little := write.WithMemory(rapid.SampledFrom([]int64{1, 1000, 1 << 20}).Draw(t, "memory"))
 	switch op := rapid.IntRange(0, 11).Draw(t, "op"); op {
 	case 0, 1:
 		rows := h.drawRows(t)
-		r, err := write.Append(ctx, h.table, h.source(rows))
+		r, err := write.Append(ctx, h.table, h.source(rows), little)
 		next.rows = append(next.rows, rows...)
 		h.took(t, "append", r, err, next, true)
 	case 2:
 		rows := h.drawRows(t)
-		r, err := write.Overwrite(ctx, h.table, h.source(rows))
+		r, err := write.Overwrite(ctx, h.table, h.source(rows), little)
 		next.rows = rows
 		h.took(t, "overwrite", r, err, next, true)
 	case 3:
@@ -201,12 +203,12 @@ func (h *history) step(t *rapid.T) {
 	case 4:
 		text, test := h.drawFilter(t)
 		rows := slices.DeleteFunc(h.drawRows(t), func(r modelRow) bool { return !test(r) })
-		r, err := write.ReplaceWhere(ctx, h.table, text, h.source(rows))
+		r, err := write.ReplaceWhere(ctx, h.table, text, h.source(rows), little)
 		next.rows = append(slices.DeleteFunc(next.rows, test), rows...)
 		h.took(t, "replace where "+text, r, err, next, true)
 	case 5, 6:
 		text, test := h.drawFilter(t)
-		r, err := write.Delete(ctx, h.table, text)
+		r, err := write.Delete(ctx, h.table, text, little)
 		next.rows = slices.DeleteFunc(next.rows, test)
 		h.took(t, "delete "+text, r, err, next, true)
 	case 7:
@@ -230,7 +232,7 @@ func (h *history) step(t *rapid.T) {
 				r[columnV] = v + 1
 			}
 		}
-		r, err := write.Update(ctx, h.table, text, set)
+		r, err := write.Update(ctx, h.table, text, set, little)
 		h.took(t, "update "+text, r, err, next, true)
 	case 8, 9:
 		h.merge(t, next)
