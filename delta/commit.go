@@ -70,9 +70,9 @@ func (x *Transaction) Commit(ctx context.Context) (Outcome, error) {
 	if conflict != nil {
 		return Outcome{Version: version, Conflict: conflict}, nil
 	}
-	commit, err := x.build(now)
+	commit, err := x.build(ctx, now)
 	if err != nil {
-		return Outcome{}, err
+		return Outcome{}, fmt.Errorf("commit version %d of %s: %w", version, x.table.store, err)
 	}
 	winner, err := x.put(ctx, version, commit.Append(nil))
 	if err != nil {

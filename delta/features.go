@@ -27,6 +27,10 @@ const (
 	FeatureTypeWidening     = "typeWidening"
 	FeatureV2Checkpoint     = "v2Checkpoint"
 
+	FeatureInCommitTimestamp = "inCommitTimestamp"
+	FeatureRowTracking       = "rowTracking"
+	FeatureClustering        = "clustering"
+
 	featureVacuumCheck  = "vacuumProtocolCheck"
 	featureTypeWidening = "typeWidening"
 )
@@ -208,7 +212,7 @@ func checkWritable(p *action.Protocol, m *action.Metadata, s *schema.Schema, imp
 			if mode := m.Configuration["delta.columnMapping.mode"]; mode != "" && mode != "none" {
 				why = "delta.columnMapping.mode is " + mode
 			}
-		case "inCommitTimestamp":
+		case FeatureInCommitTimestamp:
 			why = property("delta.enableInCommitTimestamps")
 		default:
 			return refuse(f, "")
@@ -224,7 +228,7 @@ func checkWritable(p *action.Protocol, m *action.Metadata, s *schema.Schema, imp
 // neither.
 var rowFeatures = []string{
 	FeatureInvariants, FeatureCheckConstraints, FeatureGeneratedColumns, FeatureIdentityColumns, FeatureColumnDefaults,
-	FeatureColumnMapping, FeatureTypeWidening, FeatureTypeWidening + "-preview",
+	FeatureColumnMapping, FeatureTypeWidening, FeatureTypeWidening + "-preview", FeatureInCommitTimestamp, FeatureRowTracking, FeatureClustering,
 }
 
 // checkMaintainable refuses checkpoints, vacuum and cleaning of the log where a feature

@@ -1,6 +1,7 @@
 package delta
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -122,7 +123,7 @@ func (x *Transaction) version() int64 {
 }
 
 // build gives the commit as it is written now.
-func (x *Transaction) build(now time.Time) (*action.Commit, error) {
+func (x *Transaction) build(ctx context.Context, now time.Time) (*action.Commit, error) {
 	c := x.commit
 	c.Txns = slices.Clone(c.Txns)
 	stamp := now.UnixMilli()
@@ -132,14 +133,21 @@ func (x *Transaction) build(now time.Time) (*action.Commit, error) {
 		}
 		c.Txns[i].LastUpdated = &stamp
 	}
-	var err error
-	c.Info, err = x.info(now)
+	at, err := x.inCommitTimestamp(ctx, now)
+	if err != nil {
+		return nil, err
+	}
+	x.enableInCommit(&c, at)
+	if err := x.numberRows(&c); err != nil {
+		return nil, err
+	}
+	c.Info, err = x.info(now, at)
 	return &c, err
 }
 
 // info writes the commitInfo object: the protocol's customary keys in their
 // customary order, then the extra ones.
-func (x *Transaction) info(now time.Time) (json.RawMessage, error) {
+func (x *Transaction) info(now time.Time, inCommit int64) (json.RawMessage, error) {
 	out := []byte{'{'}
 	written := map[string]bool{}
 	var fault error
@@ -163,6 +171,9 @@ func (x *Transaction) info(now time.Time) (json.RawMessage, error) {
 			return map[string]string{}
 		}
 		return m
+	}
+	if inCommit > 0 {
+		put("inCommitTimestamp", inCommit)
 	}
 	put("timestamp", now.UnixMilli())
 	put("operation", x.operation)
@@ -248,7 +259,7 @@ func checkFeatures(p *action.Protocol, m *action.Metadata, s *schema.Schema) err
 	}
 	for property, feature := range map[string]string{
 		PropertyDeletionVectors: FeatureDeletionVectors, PropertyChangeDataFeed: FeatureChangeDataFeed, PropertyAppendOnly: FeatureAppendOnly,
-		PropertyTypeWidening: FeatureTypeWidening,
+		PropertyTypeWidening: FeatureTypeWidening, propertyInCommit: FeatureInCommitTimestamp,
 	} {
 		if m.Configuration[property] == "true" && !slices.Contains(have, feature) {
 			return missing(feature, property+" is true")

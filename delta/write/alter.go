@@ -242,6 +242,13 @@ func DropColumn(name string) Change {
 		if slices.Contains(a.metadata.PartitionColumns, a.fields[i].Name) {
 			return refuse("column %q is a partition column", a.fields[i].Name)
 		}
+		clustered, err := clusteringOf(a.plan.snapshot.Domains())
+		if err != nil {
+			return err
+		}
+		if slices.Contains(clustered, a.fields[i].Stored()) {
+			return refuse("the table is clustered by column %q", a.fields[i].Name)
+		}
 		if err := a.unused(i); err != nil {
 			return err
 		}

@@ -41,6 +41,9 @@ type replace func(old []schema.Value) ([]schema.Value, error)
 // end ends the rows of a file. by is nil where rows only go.
 func (c *changer) end(ctx context.Context, t *touched, by replace) error {
 	rewrite := !c.vectors && !t.whole()
+	if (rewrite || by != nil) && c.plan.keepsRowIDs() {
+		return fmt.Errorf("%w: delta.enableRowTracking is true, and rows that move to another file would lose their numbers", ErrRule)
+	}
 	if by != nil || c.cdc != nil || rewrite {
 		if err := c.read(ctx, t, rewrite, by); err != nil {
 			return err

@@ -211,6 +211,9 @@ func (op *operation) plan(base *delta.Snapshot) (*plan, error) {
 		return nil, fmt.Errorf("write %s: %w", op.table.Store(), err)
 	}
 	l, err := layoutOf(base.Schema(), base.Metadata())
+	if err == nil {
+		err = l.cluster(base.Domains())
+	}
 	if err != nil {
 		return nil, fmt.Errorf("write %s: %w", op.table.Store(), err)
 	}
@@ -232,6 +235,13 @@ func (p *plan) vectors() bool {
 // feed reports whether the table keeps change data.
 func (p *plan) feed() bool {
 	on, _ := p.snapshot.Property(delta.PropertyChangeDataFeed)
+	return on == "true"
+}
+
+// keepsRowIDs reports whether rows must keep their numbers when they move to another
+// file, which is not done here.
+func (p *plan) keepsRowIDs() bool {
+	on, _ := p.snapshot.Property(propertyRowTracking)
 	return on == "true"
 }
 

@@ -119,6 +119,12 @@ func (op *operation) planDefinition(ctx context.Context, base *delta.Snapshot, d
 		for _, a := range base.Files() {
 			p.removeAll(a)
 		}
+		for _, d := range base.Domains() {
+			if d.Domain == domainClustering { // by columns that are no more
+				d.Removed = true
+				p.tx.SetDomain(d)
+			}
+		}
 	}
 	p.tx.SetReads(delta.Reads{All: true})
 	operation := "CREATE TABLE"
@@ -141,7 +147,10 @@ func (op *operation) planDefinition(ctx context.Context, base *delta.Snapshot, d
 	return p, nil
 }
 
-const featurePrefix = "delta.feature."
+const (
+	featurePrefix       = "delta.feature."
+	propertyRowTracking = "delta.enableRowTracking"
+)
 
 // metadata gives metadata and protocol of a table of the definition. What base, which may
 // be nil, has of protocol and of ids of columns stays.
@@ -163,6 +172,11 @@ func (d *Definition) metadata(base *delta.Snapshot) (*action.Metadata, action.Pr
 			continue
 		}
 		m.Configuration[key] = value
+	}
+	if m.Configuration[propertyRowTracking] == "true" {
+		for _, name := range []string{"RowId", "RowCommitVersion"} { // where a row that moves would keep its numbers
+			m.Configuration["delta.rowTracking.materialized"+name+"ColumnName"] = "_row-tracking-" + uuid.NewString()
+		}
 	}
 	fields := slices.Clone(d.Columns)
 	if mode := m.Configuration[delta.PropertyColumnMapping]; mode == "name" || mode == "id" {
@@ -219,6 +233,11 @@ func featuresFor(list []string, fields []schema.Field, configuration map[string]
 	add(delta.FeatureAppendOnly, isTrue(delta.PropertyAppendOnly))
 	add(delta.FeatureTypeWidening, isTrue(delta.PropertyTypeWidening))
 	add(delta.FeatureV2Checkpoint, configuration[delta.PropertyCheckpointPolicy] == "v2")
+	add(delta.FeatureInCommitTimestamp, isTrue("delta.enableInCommitTimestamps"))
+	add(delta.FeatureRowTracking, isTrue(propertyRowTracking))
+	if slices.Contains(list, delta.FeatureRowTracking) || slices.Contains(list, delta.FeatureClustering) {
+		add(delta.FeatureDomainMetadata, true)
+	}
 	mode := configuration[delta.PropertyColumnMapping]
 	add(delta.FeatureColumnMapping, mode == "name" || mode == "id")
 	for _, key := range slices.Sorted(maps.Keys(configuration)) {

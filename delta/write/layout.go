@@ -114,6 +114,46 @@ func (l *layout) statistics() (indexed []int) {
 	return indexed
 }
 
+// cluster gives the columns that the table is clustered by statistics too, as the
+// feature asks.
+func (l *layout) cluster(domains []action.DomainMetadata) error {
+	names, err := clusteringOf(domains)
+	if err != nil {
+		return err
+	}
+	for i, c := range l.columns {
+		if slices.Contains(names, c.Name) && !slices.Contains(l.indexed, i) {
+			l.indexed = append(l.indexed, i)
+		}
+	}
+	slices.Sort(l.indexed)
+	return nil
+}
+
+const domainClustering = "delta.clustering"
+
+// clusteringOf gives the names in files of the columns that a table is clustered by; of
+// a field inside of a column, that of the column.
+func clusteringOf(domains []action.DomainMetadata) (names []string, err error) {
+	for _, d := range domains {
+		if d.Domain != domainClustering {
+			continue
+		}
+		var by struct {
+			Columns [][]string `json:"clusteringColumns"`
+		}
+		if err := json.Unmarshal([]byte(d.Configuration), &by); err != nil {
+			return nil, fmt.Errorf("%w: domain %s: %w", delta.ErrCorrupt, d.Domain, err)
+		}
+		for _, path := range by.Columns {
+			if len(path) > 0 {
+				names = append(names, path[0])
+			}
+		}
+	}
+	return names, nil
+}
+
 // encode gives add.stats of a file. st may have more columns than the layout.
 func (l *layout) encode(st parquet.FileStats) string {
 	var fields []stats.Field

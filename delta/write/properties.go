@@ -23,6 +23,8 @@ func SetProperties(properties map[string]string) Change {
 				a.features = append(a.features, strings.TrimPrefix(key, featurePrefix))
 			case strings.HasPrefix(key, constraintsPrefix):
 				return refuse("%s: constraints are added by AddConstraint, which looks at the rows", key)
+			case key == propertyRowTracking && value == "true" && a.metadata.Configuration[key] != "true":
+				return refuse("%s is for new tables: the rows that are there have no numbers", key)
 			case key == delta.PropertyMaxColumnID:
 				return refuse("%s is not to be set", key)
 			case key == delta.PropertyColumnMapping:

@@ -1,6 +1,7 @@
 package write
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -26,6 +27,7 @@ const (
 var implemented = []string{
 	delta.FeatureInvariants, delta.FeatureCheckConstraints, delta.FeatureGeneratedColumns, delta.FeatureIdentityColumns,
 	delta.FeatureColumnDefaults, delta.FeatureColumnMapping, delta.FeatureTypeWidening, delta.FeatureTypeWidening + "-preview",
+	delta.FeatureInCommitTimestamp, delta.FeatureRowTracking, delta.FeatureClustering,
 }
 
 // rules are what the rows of a table must keep. It is used by one goroutine.
@@ -99,6 +101,9 @@ func rulesOf(l *layout) *rules {
 				r.identity = f.Name
 			}
 		}
+		if where := ruleInside(f.Type, f.Name); where != "" {
+			r.fault = fmt.Errorf("%w: %s", ErrRule, where)
+		}
 	}
 	return r
 }
@@ -120,6 +125,25 @@ func constraintsOf(m *action.Metadata) (names []string) {
 		}
 	}
 	return names
+}
+
+// ruleInside names a rule about a field inside of a column, "" for none.
+func ruleInside(t schema.Type, path string) string {
+	if t.Nested == nil {
+		return ""
+	}
+	for i := range t.Nested.Fields {
+		f := &t.Nested.Fields[i]
+		for _, key := range []string{metadataInvariants, metadataGeneration} {
+			if _, ok := f.Metadata[key]; ok {
+				return fmt.Sprintf("%s.%s has %s", path, f.Name, key)
+			}
+		}
+		if where := ruleInside(f.Type, path+"."+f.Name); where != "" {
+			return where
+		}
+	}
+	return cmp.Or(ruleInside(t.Nested.Key, path), ruleInside(t.Nested.Element, path))
 }
 
 // invariantOf reads the condition in the metadata of a column: JSON in a JSON string.
