@@ -90,7 +90,7 @@ func TestSorter(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := &sorter{width: 3, limit: int64(rapid.SampledFrom([]int{1, 5000, 1 << 30}).Draw(rt, "limit")), tempDir: t.TempDir()}
 		defer s.close()
-		n := rapid.IntRange(0, 200).Draw(rt, "rows")
+		n := rapid.IntRange(0, 70).Draw(rt, "rows")
 		var want []sortedRow
 		for i := range n {
 			row := sortedRow{key: rapid.Uint64Range(0, 20).Draw(rt, "key"), input: i % 3, row: int64(i), cells: []schema.Value{

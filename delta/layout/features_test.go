@@ -89,3 +89,64 @@ func TestOptimizeAfterAlter(t *testing.T) {
 		t.Errorf("%+v, %v", m, err)
 	}
 }
+
+// Structs, arrays and maps are carried along, decoded or not.
+func TestOptimizeNested(t *testing.T) {
+	ctx := t.Context()
+	table := delta.New(mem.New())
+	long := schema.Of(schema.Long)
+	_, err := write.Create(ctx, table, write.Definition{Columns: []schema.Field{
+		write.Column("s", schema.Type{Primitive: schema.Struct, Nested: &schema.Nested{Fields: []schema.Field{write.Column("a", long), write.Column("b", schema.Of(schema.StringType))}}}),
+		write.Column("id", long),
+		write.Column("l", schema.Type{Primitive: schema.Array, Nested: &schema.Nested{Element: long, ContainsNull: true}}),
+		write.Column("m", schema.Type{Primitive: schema.Map, Nested: &schema.Nested{Key: schema.Of(schema.StringType), Element: long, ContainsNull: true}}),
+	}}, write.Source{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, size := range []int64{20, 25_000, 30} {
+		rows := func(yield func([]schema.Value, error) bool) {
+			for i := range size {
+				id := size*100_000 + i
+				row := []schema.Value{
+					schema.CompoundValue(schema.IntValue(id), schema.StringValue(fmt.Sprint("b", id%9))), schema.IntValue(id),
+					schema.CompoundValue(schema.IntValue(id%3), schema.Value{}), schema.CompoundValue(schema.StringValue("k"), schema.IntValue(id%5)),
+				}
+				switch id % 7 {
+				case 1:
+					row[0] = schema.Value{}
+				case 2:
+					row[2] = schema.CompoundValue()
+				case 3:
+					row[3] = schema.Value{}
+				}
+				if !yield(row, nil) {
+					return
+				}
+			}
+		}
+		if _, err := write.Append(ctx, table, write.Rows(rows)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before, err := table.Snapshot(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := scanned(t, table, before)
+	for _, o := range []layout.Options{{SmallSize: 1 << 40, TargetSize: 1 << 30}, {OrderBy: []string{"id"}, MemoryLimit: 1 << 20, TempDir: t.TempDir()}} {
+		report, err := layout.Optimize(ctx, table, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := scanned(t, table, report.Snapshot); !slices.Equal(got, want) {
+			t.Fatalf("%d rows, want %d", len(got), len(want))
+		}
+		if len(report.Versions) != 1 {
+			t.Errorf("%+v", report)
+		}
+		if add := report.Snapshot.Files()[0]; o.OrderBy != nil && add.Stats != `{"numRecords":25050,"minValues":{"id":2000000},"maxValues":{"id":2500024999},"nullCount":{"id":0}}` {
+			t.Errorf("statistics %s", add.Stats)
+		}
+	}
+}

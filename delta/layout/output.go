@@ -56,6 +56,7 @@ func (x *optimizer) newWriter(b *bin, extra []parquet.Column, footer map[string]
 			w.places = append(w.places, at)
 		}
 	}
+	w.places = slices.DeleteFunc(w.places, func(at int) bool { return !w.columns[at].Type.IsLeaf() }) // these have none
 	for _, at := range w.places {
 		w.fields = append(w.fields, stats.Field{Name: w.columns[at].Name, Type: w.columns[at].Type})
 	}

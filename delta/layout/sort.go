@@ -60,7 +60,7 @@ func (s *sorter) add(r *sortedRow) error {
 	s.scratch = appendSorted(s.scratch[:0], r)
 	last := len(s.blocks) - 1
 	if last < 0 || len(s.blocks[last])+len(s.scratch) > cap(s.blocks[last]) {
-		size := max(blockBytes, len(s.scratch))
+		size := max(int(min(blockBytes, s.limit/16)), len(s.scratch)) // a small limit has small blocks
 		s.blocks = append(s.blocks, make([]byte, 0, size))
 		s.bytes += int64(size)
 		last++

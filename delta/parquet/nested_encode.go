@@ -115,6 +115,17 @@ func (e *Encoder) width() int {
 
 // encodeNested is encodeGroup where columns are no leaves.
 func (e *Encoder) encodeNested(rows [][]schema.Value, base int) error {
+	if err := e.addNested(rows, base); err != nil {
+		return err
+	}
+	for _, leaf := range e.columns {
+		leaf.flushPage()
+	}
+	return nil
+}
+
+// addNested is addColumns, of all columns, where some are no leaves.
+func (e *Encoder) addNested(rows [][]schema.Value, base int) error {
 	for i, row := range rows {
 		for c, w := range e.nested {
 			if err := w.write(row[c], levels{}); err != nil {
@@ -124,9 +135,6 @@ func (e *Encoder) encodeNested(rows [][]schema.Value, base int) error {
 		for _, leaf := range e.columns {
 			leaf.endRow()
 		}
-	}
-	for _, leaf := range e.columns {
-		leaf.flushPage()
 	}
 	return nil
 }

@@ -22,8 +22,8 @@ type Stream struct {
 	groupBytes int64
 
 	rows   int64
-	copied []ColumnStats // of the row groups that were copied
-	bare   []bool        // columns that a copied row group has no bounds of
+	copied []ColumnStats // of the row groups that were copied, by leaf
+	bare   []bool        // leaves that a copied row group has no bounds of
 }
 
 // Stream begins a file. What the Encoder was at before is given up. The Encoder's
@@ -59,15 +59,21 @@ func (s *Stream) Append(rows [][]schema.Value) error {
 	for len(rows) > 0 {
 		n := min(len(rows), s.e.opts.RowGroupRows-s.groupRows)
 		for i, row := range rows[:n] {
-			if len(row) != len(s.e.columns) {
-				return fmt.Errorf("%w: row %d has %d cells, the file %d columns", ErrValue, s.rows+int64(i), len(row), len(s.e.columns))
+			if width := s.e.width(); len(row) != width {
+				return fmt.Errorf("%w: row %d has %d cells, the file %d columns", ErrValue, s.rows+int64(i), len(row), width)
 			}
 			s.groupBytes += 8 * int64(len(row))
 			for c := range row {
 				s.groupBytes += int64(len(row[c].S))
 			}
 		}
-		if err := s.e.addColumns(rows[:n], int(s.rows), 0, len(s.e.columns)); err != nil {
+		var err error
+		if s.e.nested != nil {
+			err = s.e.addNested(rows[:n], int(s.rows))
+		} else {
+			err = s.e.addColumns(rows[:n], int(s.rows), 0, len(s.e.columns))
+		}
+		if err != nil {
 			return err
 		}
 		s.rows += int64(n)
@@ -110,10 +116,7 @@ func (s *Stream) CanCopy(f *File) bool {
 func (s *Stream) CopyGroup(f *File, group int) error {
 	s.endGroup()
 	from := &f.meta.RowGroups[group]
-	bound := make([]boundColumn, len(f.root.children))
-	for i, n := range f.root.children {
-		bound[i].node = n
-	}
+	bound := f.root.leaves(nil)
 	data, err := f.chunks(group, bound)
 	if err != nil {
 		return err
@@ -175,9 +178,23 @@ func (f *File) columnIndex(chunk *format.ColumnChunk, pages int) (index format.C
 	return index, nil
 }
 
+// leaves gives all leaves below a node in order.
+func (n *node) leaves(list []boundColumn) []boundColumn {
+	if n.leaf {
+		return append(list, boundColumn{node: n})
+	}
+	for _, c := range n.children {
+		list = c.leaves(list)
+	}
+	return list
+}
+
 // takeBounds adds what is known of a copied column to the statistics of the file.
 func (s *Stream) takeBounds(f *File, group, column int) {
 	w := s.e.columns[column]
+	if len(w.path) > 1 { // a part of a nested column
+		return
+	}
 	b := f.RowGroupBounds(group, Column{Name: w.path[0], Type: w.typ, FieldID: w.element.FieldID})
 	if b.NullCount < 0 {
 		b.NullCount = 0 // this package writes it always
@@ -206,21 +223,36 @@ func widen(c *ColumnStats, b stats.Bounds) {
 // Finish ends the file, with entries for its footer. The bytes are the caller's.
 func (s *Stream) Finish(keyValue map[string]string) ([]byte, FileStats) {
 	s.endGroup()
-	st := FileStats{NumRows: s.rows, Columns: make([]ColumnStats, len(s.e.columns))}
-	for c, w := range s.e.columns {
-		own, got := w.stats(), s.copied[c]
-		// Rows with values and without bounds: nothing is known of the file's.
-		unknown := s.bare[c] || w.fileBounds.nan || own.Min.IsNull() && w.fileBounds.has
-		widen(&got, stats.Bounds{Min: own.Min, Max: own.Max})
-		got.NullCount += own.NullCount
-		if unknown || !w.wantBounds {
-			got.Min, got.Max = schema.Value{}, schema.Value{}
+	st := FileStats{NumRows: s.rows, Columns: make([]ColumnStats, 0, s.e.width())}
+	for leaf, w := range s.e.columns {
+		if s.e.nested == nil {
+			st.Columns = append(st.Columns, s.leafStats(leaf, w))
 		}
-		st.Columns[c] = got
+	}
+	for _, n := range s.e.nested {
+		one := ColumnStats{}
+		if n.leaf != nil {
+			one = s.leafStats(slices.Index(s.e.columns, n.leaf), n.leaf)
+		}
+		st.Columns = append(st.Columns, one)
+	}
+	for _, w := range s.e.columns {
 		w.startFile() // lets go of the rows' strings
 	}
 	for _, k := range slices.Sorted(maps.Keys(keyValue)) {
 		s.f.meta.KeyValueMetadata = append(s.f.meta.KeyValueMetadata, format.KeyValue{Key: k, Value: keyValue[k]})
 	}
 	return s.f.finish(), st
+}
+
+// leafStats are the statistics of a column: of its own rows, and of those copied.
+func (s *Stream) leafStats(leaf int, w *columnWriter) ColumnStats {
+	own, got := w.stats(), s.copied[leaf]
+	widen(&got, stats.Bounds{Min: own.Min, Max: own.Max})
+	got.NullCount += own.NullCount
+	// Rows with values and without bounds: nothing is known of the file's.
+	if s.bare[leaf] || w.fileBounds.nan || own.Min.IsNull() && w.fileBounds.has || !w.wantBounds {
+		got.Min, got.Max = schema.Value{}, schema.Value{}
+	}
+	return got
 }

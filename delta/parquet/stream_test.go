@@ -165,3 +165,63 @@ func TestStreamCopiesOnlyItsOwn(t *testing.T) {
 		}
 	}
 }
+
+// Row groups of nested columns are copied too.
+func TestStreamNested(t *testing.T) {
+	long := schema.Of(schema.Long)
+	columns := []parquet.Column{
+		{Name: "l", Type: schema.Type{Primitive: schema.Array, Nested: &schema.Nested{Element: long, ContainsNull: true}}},
+		{Name: "id", Type: long},
+	}
+	rows := func(from, to int64) (rows [][]schema.Value) {
+		for i := from; i < to; i++ {
+			list := schema.CompoundValue(schema.IntValue(i), schema.Value{}, schema.IntValue(-i))
+			switch i % 5 {
+			case 0:
+				list = schema.Value{}
+			case 1:
+				list = schema.CompoundValue()
+			}
+			rows = append(rows, []schema.Value{list, schema.IntValue(i)})
+		}
+		return rows
+	}
+	e, err := parquet.NewEncoder(columns, parquet.EncoderOptions{RowGroupRows: 6000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, _, err := e.Encode(rows(1000, 9000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := parquet.OpenBytes(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := e.Stream()
+	if !s.CanCopy(source) || s.Append(rows(0, 1000)) != nil || s.CopyGroup(source, 0) != nil || s.CopyGroup(source, 1) != nil || s.Append(rows(9000, 20000)) != nil {
+		t.Fatal("it can't be written")
+	}
+	data, st := s.Finish(nil)
+	f, err := parquet.OpenBytes(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, n := rows(0, 20000), 0
+	for b, err := range f.Scan(t.Context(), columns, parquet.ScanOptions{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range b.Rows {
+			for c := range columns {
+				if b.Columns[c][i] != want[n][c] {
+					t.Fatalf("row %d: %+v, want %+v", n, b.Columns[c][i], want[n][c])
+				}
+			}
+			n++
+		}
+	}
+	if n != 20000 || st.NumRows != 20000 || len(st.Columns) != 2 || st.Columns[1].Max.I != 19999 || st.Columns[1].Min.I != 0 || !st.Columns[0].Min.IsNull() {
+		t.Errorf("%d rows, %+v", n, st)
+	}
+}
