@@ -26,8 +26,9 @@ type writer struct {
 	x       *optimizer
 	bin     *bin
 	columns []parquet.Column
-	fields  []stats.Field // the columns with statistics
-	places  []int         // of the fields in columns
+	reads   []parquet.Column // the same, as they are asked for: older files may lack ids
+	fields  []stats.Field    // the columns with statistics
+	places  []int            // of the fields in columns
 	encoder *parquet.Encoder
 	footer  map[string]string
 	target  int64
@@ -48,6 +49,7 @@ func (x *optimizer) newWriter(b *bin, extra []parquet.Column, footer map[string]
 		if f := &x.base.Schema().Fields[i]; !x.isPartition[f.Name] {
 			names = append(names, f.Name)
 			w.columns = append(w.columns, columnOf(f))
+			w.reads = append(w.reads, parquet.ColumnOf(f))
 		}
 	}
 	w.places = stats.Indexed(x.base.Metadata().Configuration, names)
@@ -61,6 +63,7 @@ func (x *optimizer) newWriter(b *bin, extra []parquet.Column, footer map[string]
 		w.fields = append(w.fields, stats.Field{Name: w.columns[at].Name, Type: w.columns[at].Type})
 	}
 	w.columns = append(w.columns, extra...)
+	w.reads = append(w.reads, extra...)
 	var err error
 	w.encoder, err = parquet.NewEncoder(w.columns, parquet.EncoderOptions{})
 	return w, err

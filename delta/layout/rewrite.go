@@ -109,7 +109,7 @@ func (x *optimizer) writeRows(ctx context.Context, w *writer, number int, in *in
 	if from == to {
 		return nil
 	}
-	return x.eachBatch(ctx, in, w.columns, from, to, func(first int64, rows [][]schema.Value, places []int64) error {
+	return x.eachBatch(ctx, in, w.reads, from, to, func(first int64, rows [][]schema.Value, places []int64) error {
 		return w.append(ctx, rows, func(t *trail) error {
 			for _, row := range places {
 				if err := t.add(number, row); err != nil {
@@ -183,7 +183,7 @@ func (x *optimizer) writeOrdered(ctx context.Context, r *rewritten) error {
 		if in.rows == 0 {
 			continue
 		}
-		err := x.eachBatch(ctx, in, r.writer.columns, 0, in.rows, func(_ int64, rows [][]schema.Value, places []int64) error {
+		err := x.eachBatch(ctx, in, r.writer.reads, 0, in.rows, func(_ int64, rows [][]schema.Value, places []int64) error {
 			for i, row := range rows {
 				for c := range order {
 					point[c] = ranks[c].of(row[at[c]])

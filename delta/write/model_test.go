@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gscd-io/gscd/delta"
+	"github.com/gscd-io/gscd/delta/layout"
 	"github.com/gscd-io/gscd/delta/objstore"
 	"github.com/gscd-io/gscd/delta/objstore/mem"
 	"github.com/gscd-io/gscd/delta/schema"
@@ -74,15 +75,19 @@ func (s modelState) texts() []string {
 
 // history drives a table and a model of it side by side.
 type history struct {
-	clock  time.Time
-	store  *mem.Store
-	table  *delta.Table
-	feed   bool
-	state  modelState
-	states []modelState // by version
-	data   []bool       // by version: rows were changed, columns not
-	next   int          // id of the next column
+	clock       time.Time
+	store       *mem.Store
+	cut         *cutIn // around store, under table
+	partitioned bool
+	table       *delta.Table
+	feed        bool
+	state       modelState
+	states      []modelState // by version
+	data        []bool       // by version: rows were changed, columns not
+	next        int          // id of the next column
 }
+
+func (h *history) now() time.Time { return h.clock }
 
 func (h *history) source(rows []modelRow) write.Source {
 	names := make([]string, len(h.state.columns))
@@ -174,70 +179,20 @@ func (h *history) took(t *rapid.T, what string, r write.Result, err error, next 
 	}
 }
 
+// drawn is an operation on rows: what the library does, and what it means.
+type drawn struct {
+	what  string
+	do    func(*delta.Table) (write.Result, error)
+	means func(modelState) modelState
+}
+
+// step applies an operation. Some rows operations meet another one, which comes first:
+// the table must be as if one had followed the other.
 func (h *history) step(t *rapid.T) {
-	next := h.state.clone()
-	// Rows and files that are given up early make no difference.
-	little := write.WithMemory(rapid.SampledFrom([]int64{1, 1000, 1 << 20}).Draw(t, "memory"))
-	switch op := rapid.IntRange(0, 11).Draw(t, "op"); op {
-	case 0, 1:
-		rows := h.drawRows(t)
-		r, err := write.Append(ctx, h.table, h.source(rows), little)
-		next.rows = append(next.rows, rows...)
-		h.took(t, "append", r, err, next, true)
-	case 2:
-		rows := h.drawRows(t)
-		r, err := write.Overwrite(ctx, h.table, h.source(rows), little)
-		next.rows = rows
-		h.took(t, "overwrite", r, err, next, true)
-	case 3:
-		rows := h.drawRows(t)
-		r, err := write.OverwritePartitions(ctx, h.table, h.source(rows))
-		if len(r.Snapshot.Metadata().PartitionColumns) == 0 {
-			next.rows = nil
-		}
-		next.rows = slices.DeleteFunc(next.rows, func(old modelRow) bool {
-			return slices.ContainsFunc(rows, func(n modelRow) bool { return n[columnP] == old[columnP] })
-		})
-		next.rows = append(next.rows, rows...)
-		h.took(t, "overwrite of partitions", r, err, next, true)
-	case 4:
-		text, test := h.drawFilter(t)
-		rows := slices.DeleteFunc(h.drawRows(t), func(r modelRow) bool { return !test(r) })
-		r, err := write.ReplaceWhere(ctx, h.table, text, h.source(rows), little)
-		next.rows = append(slices.DeleteFunc(next.rows, test), rows...)
-		h.took(t, "replace where "+text, r, err, next, true)
-	case 5, 6:
-		text, test := h.drawFilter(t)
-		r, err := write.Delete(ctx, h.table, text, little)
-		next.rows = slices.DeleteFunc(next.rows, test)
-		h.took(t, "delete "+text, r, err, next, true)
-	case 7:
-		text, test := h.drawFilter(t)
-		set := write.Set{h.state.name(columnP): "moved"}
-		add := rapid.Bool().Draw(t, "add")
-		if add {
-			place := slices.IndexFunc(h.state.columns, func(c modelColumn) bool { return c.id == columnV })
-			set = write.Set{h.state.name(columnV): write.Func(func(row []schema.Value) (schema.Value, error) {
-				if v := row[place]; !v.IsNull() {
-					return schema.IntValue(v.I + 1), nil
-				}
-				return schema.Value{}, nil
-			})}
-		}
-		for _, r := range next.rows {
-			if v, ok := r[columnV].(int); !test(r) {
-			} else if !add {
-				r[columnP] = "moved"
-			} else if ok {
-				r[columnV] = v + 1
-			}
-		}
-		r, err := write.Update(ctx, h.table, text, set, little)
-		h.took(t, "update "+text, r, err, next, true)
-	case 8, 9:
-		h.merge(t, next)
+	switch rapid.IntRange(0, 12).Draw(t, "kind") {
 	case 10:
-		h.alter(t, next)
+		h.alter(t, h.state.clone())
+		return
 	case 11:
 		version := rapid.IntRange(0, len(h.states)-1).Draw(t, "version")
 		r, err := write.Restore(ctx, h.table, int64(version))
@@ -246,10 +201,139 @@ func (h *history) step(t *rapid.T) {
 			return // the log was cleaned
 		}
 		h.took(t, fmt.Sprint("restore of ", version), r, err, h.states[version].clone(), false)
+		return
+	case 12:
+		h.optimize(t)
+		return
+	}
+	ours := h.draw(t)
+	if rapid.IntRange(0, 3).Draw(t, "meets") == 0 {
+		theirs := h.draw(t)
+		came := false
+		h.cut.first = func() {
+			came = true
+			r, err := theirs.do(delta.New(h.store, delta.WithClock(h.now)))
+			h.took(t, theirs.what+", first", r, err, theirs.means(h.state.clone()), true)
+		}
+		r, err := ours.do(h.table)
+		h.cut.first = nil
+		if came {
+			ours.what += ", behind " + theirs.what
+		}
+		h.took(t, ours.what, r, err, ours.means(h.state.clone()), true)
+		return
+	}
+	r, err := ours.do(h.table)
+	h.took(t, ours.what, r, err, ours.means(h.state.clone()), true)
+}
+
+// optimize lays the table out anew, which nobody must see.
+func (h *history) optimize(t *rapid.T) {
+	o := layout.Options{SmallSize: 1 << 20, TargetSize: 1 << 20, PurgeShare: 0.001}
+	if rapid.Bool().Draw(t, "order") {
+		o.OrderBy = []string{h.state.name(columnK)}
+	}
+	if _, err := layout.Optimize(ctx, h.table, o); err != nil {
+		t.Fatalf("optimize: %v", err)
+	}
+	s, err := h.table.Snapshot(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for int64(len(h.states)) <= s.Version() {
+		h.states, h.data = append(h.states, h.state.clone()), append(h.data, true)
+	}
+	if got, want := rows(t, h.table, -1), h.state.texts(); !slices.Equal(got, want) {
+		t.Fatalf("after optimize version %d has\n%q\nthe model\n%q", s.Version(), got, want)
 	}
 }
 
-func (h *history) merge(t *rapid.T, next modelState) {
+func (h *history) draw(t *rapid.T) drawn {
+	// Rows and files that are given up early make no difference.
+	little := write.WithMemory(rapid.SampledFrom([]int64{1, 1000, 1 << 20}).Draw(t, "memory"))
+	switch rapid.IntRange(0, 8).Draw(t, "op") {
+	case 0, 1:
+		rows := h.drawRows(t)
+		source := h.source(rows)
+		return drawn{"append", func(d *delta.Table) (write.Result, error) { return write.Append(ctx, d, source, little) },
+			func(s modelState) modelState { s.rows = append(s.rows, clones(rows)...); return s }}
+	case 2:
+		rows := h.drawRows(t)
+		source := h.source(rows)
+		return drawn{"overwrite", func(d *delta.Table) (write.Result, error) { return write.Overwrite(ctx, d, source, little) },
+			func(s modelState) modelState { s.rows = clones(rows); return s }}
+	case 3:
+		rows := h.drawRows(t)
+		source := h.source(rows)
+		return drawn{"overwrite of partitions", func(d *delta.Table) (write.Result, error) { return write.OverwritePartitions(ctx, d, source, little) },
+			func(s modelState) modelState {
+				if !h.partitioned {
+					s.rows = nil
+				}
+				s.rows = slices.DeleteFunc(s.rows, func(old modelRow) bool {
+					return slices.ContainsFunc(rows, func(n modelRow) bool { return n[columnP] == old[columnP] })
+				})
+				s.rows = append(s.rows, clones(rows)...)
+				return s
+			}}
+	case 4:
+		text, test := h.drawFilter(t)
+		rows := slices.DeleteFunc(h.drawRows(t), func(r modelRow) bool { return !test(r) })
+		source := h.source(rows)
+		return drawn{"replace where " + text, func(d *delta.Table) (write.Result, error) { return write.ReplaceWhere(ctx, d, text, source, little) },
+			func(s modelState) modelState {
+				s.rows = append(slices.DeleteFunc(s.rows, test), clones(rows)...)
+				return s
+			}}
+	case 5, 6:
+		text, test := h.drawFilter(t)
+		return drawn{"delete " + text, func(d *delta.Table) (write.Result, error) { return write.Delete(ctx, d, text, little) },
+			func(s modelState) modelState { s.rows = slices.DeleteFunc(s.rows, test); return s }}
+	case 7:
+		return h.drawUpdate(t, little)
+	}
+	return h.drawMerge(t, little)
+}
+
+func clones(rows []modelRow) (out []modelRow) {
+	for _, r := range rows {
+		out = append(out, maps.Clone(r))
+	}
+	return out
+}
+
+func (h *history) place(id int) int {
+	return slices.IndexFunc(h.state.columns, func(c modelColumn) bool { return c.id == id })
+}
+
+func (h *history) drawUpdate(t *rapid.T, little write.Option) drawn {
+	text, test := h.drawFilter(t)
+	set := write.Set{h.state.name(columnP): "moved"}
+	add := rapid.Bool().Draw(t, "add")
+	if add {
+		place := h.place(columnV)
+		set = write.Set{h.state.name(columnV): write.Func(func(row []schema.Value) (schema.Value, error) {
+			if v := row[place]; !v.IsNull() {
+				return schema.IntValue(v.I + 1), nil
+			}
+			return schema.Value{}, nil
+		})}
+	}
+	return drawn{"update " + text, func(d *delta.Table) (write.Result, error) { return write.Update(ctx, d, text, set, little) },
+		func(s modelState) modelState {
+			for _, r := range s.rows {
+				if v, ok := r[columnV].(int); !test(r) {
+				} else if !add {
+					r[columnP] = "moved"
+				} else if ok {
+					r[columnV] = v + 1
+				}
+			}
+			return s
+		}}
+}
+
+func (h *history) drawMerge(t *rapid.T, little write.Option) drawn {
 	var source []modelRow
 	keys := map[any]bool{}
 	for _, r := range h.drawRows(t) {
@@ -258,45 +342,51 @@ func (h *history) merge(t *rapid.T, next modelState) {
 			keys[r[columnK]] = true
 		}
 	}
-	place := slices.IndexFunc(h.state.columns, func(c modelColumn) bool { return c.id == columnV })
-	act := func(row []schema.Value) write.Act {
-		if v := row[place]; v.IsNull() {
-			return write.Skip
-		} else if v.I > 14 {
-			return write.Drop
-		}
-		return write.Put
+	place := h.place(columnV)
+	into := write.MergeInto{
+		Key: []string{h.state.name(columnK)},
+		Matched: func(row []schema.Value) write.Act {
+			if v := row[place]; v.IsNull() {
+				return write.Skip
+			} else if v.I > 14 {
+				return write.Drop
+			}
+			return write.Put
+		},
+		NotMatched: func(row []schema.Value) write.Act {
+			if row[place].I > 10 {
+				return write.Skip
+			}
+			return write.Put
+		},
 	}
-	var rows []modelRow
-	matched := map[int]bool{}
-	for _, old := range next.rows {
-		s := slices.IndexFunc(source, func(n modelRow) bool { return n[columnK] != nil && n[columnK] == old[columnK] })
-		if s < 0 {
-			rows = append(rows, old)
-			continue
-		}
-		matched[s] = true
-		switch v, ok := source[s][columnV].(int); {
-		case !ok:
-			rows = append(rows, old)
-		case v <= 14:
-			rows = append(rows, maps.Clone(source[s]))
-		}
-	}
-	for s, r := range source {
-		if v, ok := r[columnV].(int); !matched[s] && (!ok || v <= 10) {
-			rows = append(rows, r)
-		}
-	}
-	insert := func(row []schema.Value) write.Act {
-		if row[place].I > 10 {
-			return write.Skip
-		}
-		return write.Put
-	}
-	r, err := write.Merge(ctx, h.table, write.MergeInto{Key: []string{h.state.name(columnK)}, Matched: act, NotMatched: insert}, h.source(source))
-	next.rows = rows
-	h.took(t, "merge", r, err, next, true)
+	rows := h.source(source)
+	return drawn{"merge", func(d *delta.Table) (write.Result, error) { return write.Merge(ctx, d, into, rows, little) },
+		func(s modelState) modelState {
+			var out []modelRow
+			matched := map[int]bool{}
+			for _, old := range s.rows {
+				i := slices.IndexFunc(source, func(n modelRow) bool { return n[columnK] != nil && n[columnK] == old[columnK] })
+				if i < 0 {
+					out = append(out, old)
+					continue
+				}
+				matched[i] = true
+				switch v, ok := source[i][columnV].(int); {
+				case !ok:
+					out = append(out, old)
+				case v <= 14:
+					out = append(out, maps.Clone(source[i]))
+				}
+			}
+			for i, r := range source {
+				if v, ok := r[columnV].(int); !matched[i] && (!ok || v <= 10) {
+					out = append(out, maps.Clone(r))
+				}
+			}
+			s.rows = out
+			return s
+		}}
 }
 
 func (h *history) alter(t *rapid.T, next modelState) {
@@ -344,13 +434,25 @@ func (h *history) alter(t *rapid.T, next modelState) {
 func (h *history) log(t *rapid.T) {
 	h.clock = h.clock.Add(time.Duration(rapid.IntRange(0, 48).Draw(t, "hours")) * time.Hour)
 	const hint = "_delta_log/_last_checkpoint"
-	switch rapid.IntRange(0, 4).Draw(t, "log") {
+	s, err := h.table.Snapshot(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	switch rapid.IntRange(0, 6).Draw(t, "log") {
 	case 0:
-		s, err := h.table.Snapshot(ctx)
-		if err == nil {
-			_, err = h.table.Checkpoint(ctx, s, delta.CheckpointOptions{})
+		parts := rapid.IntRange(0, 3).Draw(t, "parts")
+		if _, err := h.table.Checkpoint(ctx, s, delta.CheckpointOptions{PartActions: parts}); err != nil {
+			t.Fatal(err)
 		}
-		if err != nil {
+	case 5:
+		if s.Version() > 0 {
+			from := rapid.Int64Range(0, s.Version()-1).Draw(t, "from")
+			if _, err := h.table.CompactLog(ctx, from, s.Version()); err != nil && !errors.Is(err, delta.ErrVersionNotFound) {
+				t.Fatal(err)
+			}
+		}
+	case 6:
+		if err := h.table.WriteChecksum(ctx, s); err != nil {
 			t.Fatal(err)
 		}
 	case 1:
@@ -415,14 +517,17 @@ func (h *history) replay(t *rapid.T, v int64) {
 func TestRandomHistories(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := &history{clock: time.Date(2024, 5, 1, 0, 0, 0, 0, time.UTC), store: mem.New(), next: columnExtra}
-		now := func() time.Time { return h.clock }
-		h.store.SetClock(now)
-		h.table = delta.New(h.store, delta.WithClock(now))
+		h.store.SetClock(h.now)
+		h.cut = &cutIn{Store: h.store}
+		h.table = delta.New(h.cut, delta.WithClock(h.now))
 		properties := maps.Clone(modes[rapid.SampledFrom(slices.Sorted(maps.Keys(modes))).Draw(t, "mode")])
 		h.feed = properties["delta.enableChangeDataFeed"] == "true"
 		properties["delta.targetFileSize"] = "700" // some rows a file
 		d := write.Definition{Columns: columns(t, "k long, p string, v long"), Properties: properties}
-		if rapid.Bool().Draw(t, "partitioned") {
+		if rapid.Bool().Draw(t, "v2") {
+			properties[delta.PropertyCheckpointPolicy] = "v2"
+		}
+		if h.partitioned = rapid.Bool().Draw(t, "partitioned"); h.partitioned {
 			d.PartitionBy = []string{"p"}
 		}
 		h.state = modelState{columns: []modelColumn{{columnK, "k"}, {columnP, "p"}, {columnV, "v"}}}
