@@ -238,3 +238,28 @@ func TestReplaceOfNothingCreates(t *testing.T) {
 	}
 	want(t, rows(t, table, -1), "1", "2")
 }
+
+// The columns of a mapped table, and its properties, make another table.
+func TestCreateLikeAnother(t *testing.T) {
+	table := create(t, "id integer, name string", "", modes["mapped"])
+	must(t)(write.Append(ctx, table, values([]any{1, "a"})))
+	alter(t, table, write.RenameColumn("name", "title"))
+	r := alter(t, table, write.WidenColumn("id", schema.Of(schema.Long)))
+	for name, properties := range map[string]map[string]string{"mapped": r.Snapshot.Metadata().Configuration, "not mapped": nil} {
+		t.Run(name, func(t *testing.T) {
+			rows1, err := scan.New(table.Store(), r.Snapshot, scan.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			like := delta.New(mem.New())
+			made := must(t)(write.Create(ctx, like, write.Definition{Columns: rows1.Columns(), Properties: properties}, write.Batches(rows1.Batches(ctx))))
+			want(t, rows(t, like, -1), "1|a")
+			if text := made.Snapshot.Metadata().SchemaString; strings.Contains(text, "typeChanges") || strings.Contains(text, "physicalName") != (properties != nil) {
+				t.Error(text)
+			}
+			alter(t, like, write.AddColumn(write.Column("more", schema.Of(schema.Long)), write.Place{}))
+			must(t)(write.Append(ctx, like, values([]any{2, "b", 3})))
+			want(t, rows(t, like, -1), "1|a|-", "2|b|3")
+		})
+	}
+}

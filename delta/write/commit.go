@@ -67,10 +67,9 @@ func (op *operation) runOn(ctx context.Context, base *delta.Snapshot, do planner
 	began := time.Now()
 	for {
 		op.result.Attempts++
-		if txn, ok := op.known(base); ok {
+		if op.known(base) {
 			op.clean(ctx)
 			op.result.Known, op.result.Version, op.result.Snapshot = true, base.Version(), base
-			_ = txn
 			return op.result, nil
 		}
 		p, err := op.plan(base)
@@ -171,12 +170,12 @@ func pause(ctx context.Context, attempt int) error {
 }
 
 // known reports whether the table has the operation (WithTxn).
-func (op *operation) known(s *delta.Snapshot) (action.Txn, bool) {
+func (op *operation) known(s *delta.Snapshot) bool {
 	if op.o.app == "" || s == nil {
-		return action.Txn{}, false
+		return false
 	}
 	txn, ok := s.Txn(op.o.app)
-	return txn, ok && txn.Version >= op.o.version
+	return ok && txn.Version >= op.o.version
 }
 
 // clean removes everything that was stored, drop what was for the plan in hand. What

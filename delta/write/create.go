@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -56,7 +57,7 @@ func create(ctx context.Context, table *delta.Table, d Definition, s Source, rep
 			op.clean(ctx)
 			return op.result, err
 		}
-		if _, known := op.known(base); known {
+		if op.known(base) {
 			op.result.Known, op.result.Version, op.result.Snapshot = true, base.Version(), base
 			op.clean(ctx)
 			return op.result, nil
@@ -108,7 +109,7 @@ func (op *operation) planDefinition(ctx context.Context, base *delta.Snapshot, d
 		return nil, err
 	}
 	r := rulesOf(l)
-	p := &plan{op: op, snapshot: base, layout: l, rules: r, began: op.table.Now()}
+	p := &plan{op: op, snapshot: base, layout: l, rules: r, began: time.Now()}
 	p.tx = delta.NewTransaction(op.table, base)
 	p.tx.Implements(implemented...)
 	p.tx.SetMetadata(*m)
@@ -178,7 +179,7 @@ func (d *Definition) metadata(base *delta.Snapshot) (*action.Metadata, action.Pr
 			m.Configuration["delta.rowTracking.materialized"+name+"ColumnName"] = "_row-tracking-" + uuid.NewString()
 		}
 	}
-	fields := slices.Clone(d.Columns)
+	fields := bare(d.Columns)
 	if mode := m.Configuration[delta.PropertyColumnMapping]; mode == "name" || mode == "id" {
 		fields = assignIDs(fields, &maxID, base != nil) // older versions have the other names
 	}

@@ -214,6 +214,31 @@ func ExampleAlter() {
 	// true append to mem:: row 0: row does not fit the table: CHECK constraint positive (total > 0) does not hold for total = -1.00
 }
 
+func ExampleBatches() {
+	ctx := context.Background()
+	table := orders()
+	snapshot, err := table.Snapshot(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	where, err := expr.Parse("amount >= 10", snapshot.Schema())
+	if err != nil {
+		log.Fatal(err)
+	}
+	rows, err := scan.New(table.Store(), snapshot, scan.Options{Where: where, Columns: []string{"id", "amount"}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	large := delta.New(mem.New())
+	result, err := write.Create(ctx, large, write.Definition{Columns: rows.Columns()}, write.Batches(rows.Batches(ctx)))
+	fmt.Println(result, err)
+	show(large)
+	// Output:
+	// version 0: 2 inserted, 0 updated, 0 deleted <nil>
+	// 1|10.00
+	// 2|20.50
+}
+
 func ExampleReplace() {
 	table := orders()
 	result, err := write.Replace(context.Background(), table, write.Definition{Columns: []schema.Field{write.Column("n", schema.Of(schema.Integer))}},

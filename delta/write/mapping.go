@@ -74,6 +74,34 @@ func assignInside(t schema.Type, maxID *int32, fresh bool) schema.Type {
 	return t
 }
 
+// bare gives fields without what another table has said of them: ids, names in files and
+// widened types.
+func bare(fields []schema.Field) []schema.Field {
+	out := make([]schema.Field, len(fields))
+	for i, f := range fields {
+		f.FileName, f.FieldID = "", 0
+		if f.Metadata != nil {
+			f.Metadata = maps.Clone(f.Metadata)
+			for _, key := range []string{metadataFieldID, metadataFileName, metadataTypeChanges} {
+				delete(f.Metadata, key)
+			}
+		}
+		f.Type = bareInside(f.Type)
+		out[i] = f
+	}
+	return out
+}
+
+func bareInside(t schema.Type) schema.Type {
+	if t.Nested == nil {
+		return t
+	}
+	n := *t.Nested
+	n.Fields, n.Key, n.Element = bare(n.Fields), bareInside(n.Key), bareInside(n.Element)
+	t.Nested = &n
+	return t
+}
+
 // withMetadata gives metadata of a field with one key more, leaving the old one alone.
 func withMetadata(m map[string]json.RawMessage, key string, value any) map[string]json.RawMessage {
 	out := make(map[string]json.RawMessage, len(m)+1)

@@ -3,7 +3,6 @@ package write
 import (
 	"fmt"
 	"strconv"
-	"time"
 
 	"github.com/gscd-io/gscd/delta"
 )
@@ -115,7 +114,6 @@ type Counts struct {
 	BytesAdded, BytesRemoved                     int64
 	ChangeFiles, ChangeBytes                     int64
 	VectorsAdded, VectorsRemoved, VectorsUpdated int64
-	planning, rewriting                          time.Duration
 }
 
 // String counts the rows.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gscd-io/gscd/delta/expr"
+	"github.com/gscd-io/gscd/delta/scan"
 	"github.com/gscd-io/gscd/delta/schema"
 )
 
@@ -28,9 +29,9 @@ func Rows(rows iter.Seq2[[]schema.Value, error], columns ...string) Source {
 	return Source{columns, func([]schema.Field) iter.Seq2[[]schema.Value, error] { return rows }}
 }
 
-// Batches makes a Source of batches of columns: batch[c][r] is the cell of column c in
-// row r. The columns of a batch have one length.
-func Batches(batches iter.Seq2[[][]schema.Value, error], columns ...string) Source {
+// Batches makes a Source of batches of columns, as a Scan gives them: with
+// Batches(rows.Batches(ctx)) rows of one table go to another.
+func Batches(batches iter.Seq2[*scan.Batch, error], columns ...string) Source {
 	return Source{columns, func([]schema.Field) iter.Seq2[[]schema.Value, error] {
 		return func(yield func([]schema.Value, error) bool) {
 			var row []schema.Value
@@ -39,14 +40,16 @@ func Batches(batches iter.Seq2[[][]schema.Value, error], columns ...string) Sour
 					yield(nil, err)
 					return
 				}
-				row = slices.Grow(row[:0], len(batch))[:len(batch)]
-				for r := 0; len(batch) > 0 && r < len(batch[0]); r++ {
-					for c := range batch {
-						if len(batch[c]) != len(batch[0]) {
-							yield(nil, fmt.Errorf("%w: a batch with columns of %d and %d rows", ErrRow, len(batch[0]), len(batch[c])))
-							return
-						}
-						row[c] = batch[c][r]
+				for _, column := range batch.Columns {
+					if len(column) < batch.Rows {
+						yield(nil, fmt.Errorf("%w: a batch of %d rows with a column of %d", ErrRow, batch.Rows, len(column)))
+						return
+					}
+				}
+				row = slices.Grow(row[:0], len(batch.Columns))[:len(batch.Columns)]
+				for r := range batch.Rows {
+					for c := range batch.Columns {
+						row[c] = batch.Columns[c][r]
 					}
 					if !yield(row, nil) {
 						return

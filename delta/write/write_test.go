@@ -188,8 +188,8 @@ func TestAppendAndOverwrite(t *testing.T) {
 func TestSourcesNameColumns(t *testing.T) {
 	table := create(t, "id long, name string, at timestamp", "", nil)
 	must(t)(write.Append(ctx, table, write.Values([][]any{{"a", 1}, {"b", 2}}, "NAME", "id")))
-	batch := [][]schema.Value{{schema.IntValue(3), schema.IntValue(4)}, {schema.StringValue("c"), {}}}
-	must(t)(write.Append(ctx, table, write.Batches(func(yield func([][]schema.Value, error) bool) { yield(batch, nil) }, "id", "name")))
+	batch := &scan.Batch{Rows: 2, Columns: [][]schema.Value{{schema.IntValue(3), schema.IntValue(4)}, {schema.StringValue("c"), {}}}}
+	must(t)(write.Append(ctx, table, write.Batches(func(yield func(*scan.Batch, error) bool) { yield(batch, nil) }, "id", "name")))
 	want(t, rows(t, table, -1), "1|a|-", "2|b|-", "3|c|-", "4|-|-")
 	fault := errors.New("the source broke")
 	for reason, s := range map[string]write.Source{
@@ -200,7 +200,9 @@ func TestSourcesNameColumns(t *testing.T) {
 		"can't hold 1.5":   write.Values([][]any{{1.5}}, "id"),
 		"the source broke": write.Rows(func(yield func([]schema.Value, error) bool) { yield(nil, fault) }),
 		"is not what long": write.Rows(func(yield func([]schema.Value, error) bool) { yield([]schema.Value{schema.BoolValue(true)}, nil) }, "id"),
-		"of 1 and 0 rows":  write.Batches(func(yield func([][]schema.Value, error) bool) { yield([][]schema.Value{{{}}, {}, {}}, nil) }),
+		"with a column of 0": write.Batches(func(yield func(*scan.Batch, error) bool) {
+			yield(&scan.Batch{Rows: 1, Columns: [][]schema.Value{{{}}, {}, {}}}, nil)
+		}),
 	} {
 		r, err := write.Append(ctx, table, s)
 		if err == nil || !strings.Contains(strings.ReplaceAll(err.Error(), "column \"id\" is long and ", ""), reason) && !strings.Contains(err.Error(), "number") {
