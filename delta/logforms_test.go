@@ -35,7 +35,7 @@ func logTable(t *testing.T, v2 bool, commits int) (*delta.Table, *delta.Snapshot
 		}
 		tx.SetTxn(fmt.Sprint("app", v%3), int64(v))
 		for i := range 4 {
-			tx.Add(&action.Add{Path: fmt.Sprintf("%d-%d", 9-v%10, v*10+i), PartitionValues: map[string]*string{}, Size: int64(v + 1), DataChange: true, Stats: `{"numRecords":5}`})
+			tx.Add(&action.Add{Path: fmt.Sprintf("%d-%d.parquet", 9-v%10, v*10+i), PartitionValues: map[string]*string{}, Size: int64(v + 1), DataChange: true, Stats: `{"numRecords":5}`})
 		}
 		if s != nil {
 			for i, add := range s.Files() {

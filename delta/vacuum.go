@@ -2,8 +2,12 @@ package delta
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"iter"
+	"maps"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -48,6 +52,10 @@ type VacuumOptions struct {
 	ExtraKeep func(key string) bool
 	// Prefixes are folders of the caller's to clean too.
 	Prefixes []VacuumPrefix
+	// ByLog looks only at what the log says was removed, instead of listing the whole
+	// table: much faster on an object store with many files. What no commit names (left
+	// by interrupted writers), or only commits that are gone, stays.
+	ByLog bool
 }
 
 // Garbage is an object that was removed.
@@ -134,7 +142,7 @@ func vacuum(ctx context.Context, t *Table, options VacuumOptions) (*VacuumReport
 	for key := range report.live {
 		kept[key] = true
 	}
-	garbage, err := t.garbage(ctx, kept, report, options)
+	garbage, err := t.garbage(ctx, newest, kept, report, options)
 	if err != nil {
 		return report, err
 	}
@@ -229,11 +237,15 @@ func (t *Table) references(ctx context.Context, options VacuumOptions) (map[stri
 	return keys, nil
 }
 
-// garbage lists the root and picks what may go.
-func (t *Table) garbage(ctx context.Context, kept map[string]bool, report *VacuumReport, options VacuumOptions) ([]Garbage, error) {
+// garbage looks at the objects that there are and picks what may go.
+func (t *Table) garbage(ctx context.Context, newest *Snapshot, kept map[string]bool, report *VacuumReport, options VacuumOptions) ([]Garbage, error) {
 	var candidates []objstore.Object
 	var nested []string // folders below the root that are tables of their own
-	for object, err := range t.store.List(ctx, "", "") {
+	objects := t.store.List(ctx, "", "")
+	if options.ByLog {
+		objects = t.removedObjects(ctx, newest, options.Prefixes)
+	}
+	for object, err := range objects {
 		if err != nil {
 			return nil, err
 		}
@@ -261,6 +273,82 @@ func (t *Table) garbage(ctx context.Context, kept map[string]bool, report *Vacuu
 		list = append(list, Garbage{object.Key, kind, object.Size})
 	}
 	return list, nil
+}
+
+// removedObjects gives what is still there of what tombstones and commits name as
+// removed, and the caller's folders.
+func (t *Table) removedObjects(ctx context.Context, newest *Snapshot, prefixes []VacuumPrefix) iter.Seq2[objstore.Object, error] {
+	return func(yield func(objstore.Object, error) bool) {
+		keys, err := t.removedKeys(ctx, newest)
+		if err != nil {
+			yield(objstore.Object{}, err)
+			return
+		}
+		found := make([]objstore.Object, len(keys))
+		errs := make([]error, len(keys))
+		slots := make(chan struct{}, deleters)
+		var running sync.WaitGroup
+		for i, key := range keys {
+			slots <- struct{}{}
+			running.Go(func() {
+				found[i], errs[i] = t.store.Head(ctx, key)
+				<-slots
+			})
+		}
+		running.Wait()
+		for i, object := range found {
+			if errors.Is(errs[i], objstore.ErrNotExist) {
+				continue
+			}
+			if !yield(object, errs[i]) || errs[i] != nil {
+				return
+			}
+		}
+		for _, p := range prefixes {
+			for object, err := range t.store.List(ctx, p.Prefix, "") {
+				if !yield(object, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
+// removedKeys are the keys of all that the log names as removed, in order.
+func (t *Table) removedKeys(ctx context.Context, newest *Snapshot) ([]string, error) {
+	named := map[string]bool{}
+	note := func(path string, d *action.DeletionVector) error {
+		keys, err := keysOf(path, d)
+		for _, key := range keys {
+			named[key] = true
+		}
+		return err
+	}
+	for _, r := range newest.Tombstones() {
+		if err := note(r.Path, r.DeletionVector); err != nil {
+			return nil, err
+		}
+	}
+	listing, err := deltalog.List(ctx, t.store, 0)
+	if err != nil {
+		return nil, err
+	}
+	for c, err := range deltalog.ReadCommits(ctx, t.store, listing.Commits) {
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range c.Removes {
+			if err := note(r.Path, r.DeletionVector); err != nil {
+				return nil, err
+			}
+		}
+		for _, f := range c.CDC {
+			if err := note(f.Path, nil); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(named)), nil
 }
 
 func under(key string, folders []string) bool {

@@ -41,6 +41,8 @@ type VacuumOptions struct {
 	// Now is the time ages are counted from.
 	Now    time.Time
 	DryRun bool
+	// ByLog looks only at what the log names as removed; see delta.VacuumOptions.
+	ByLog bool
 	// Progress, where set, is told how far a step is that may take long.
 	Progress func(what string, done, total int)
 }
@@ -134,6 +136,7 @@ type vacuum struct {
 	objects map[string]bool // data files and deletion vectors of the pins
 	side    map[string]bool // held changes, markers and settled dead letters that a progress names
 	commits []int64         // versions whose commit says what is still needed
+	unseen  map[int64]bool  // of these, those that others may have made: they have no progress
 }
 
 func (v *vacuum) run(ctx context.Context) error {
@@ -142,7 +145,7 @@ func (v *vacuum) run(ctx context.Context) error {
 	}
 	grace := max(v.Grace, 1) // 0 would be the default
 	data, err := delta.Vacuum(ctx, v.table, delta.VacuumOptions{
-		KeepVersionsSince: v.Now.Add(-v.Retain), Grace: grace, Now: v.Now, DryRun: v.DryRun,
+		KeepVersionsSince: v.Now.Add(-v.Retain), Grace: grace, Now: v.Now, DryRun: v.DryRun, ByLog: v.ByLog,
 		ExtraKeep: func(key string) bool { return v.objects[key] },
 		Prefixes: []delta.VacuumPrefix{
 			{Prefix: drift.Folder, Kind: KindHeld, Keep: func(key string) bool { return v.side[key] }},
@@ -200,7 +203,7 @@ func (v *vacuum) gather(ctx context.Context) error {
 	read, faults := readProgress(ctx, v.table, slices.Concat(v.commits, recent))
 	for version, err := range faults {
 		others := errors.Is(err, ErrForeign) || errors.Is(err, delta.ErrVersionNotFound) // of another program, or just cleaned
-		if slices.Contains(v.commits, version) || !others {
+		if slices.Contains(v.commits, version) && !(v.unseen[version] && errors.Is(err, ErrForeign)) || !others {
 			return fmt.Errorf("vacuum: %w", err)
 		}
 	}
@@ -237,6 +240,7 @@ func unreadable(version int64, err error) error {
 // and of every pin.
 func (v *vacuum) gatherCommits(ctx context.Context) error {
 	needed := map[int64]bool{}
+	v.unseen = map[int64]bool{}
 	if txn, ok := v.newest.Txn(progress.AppID); ok {
 		needed[txn.Version] = true
 		// An ingester will ask what others have committed since.
@@ -245,7 +249,7 @@ func (v *vacuum) gatherCommits(ctx context.Context) error {
 			first = min(first, unseen)
 		}
 		for version := first; version <= v.newest.Version(); version++ {
-			needed[version] = true
+			needed[version], v.unseen[version] = true, version != txn.Version
 		}
 	}
 	for _, p := range v.pins {

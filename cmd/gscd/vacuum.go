@@ -23,7 +23,7 @@ const (
 
 func newVacuumCommand(a *app) *cobra.Command {
 	var retain, grace string
-	var dryRun bool
+	var dryRun, byLog bool
 	c := &cobra.Command{
 		Use:     "vacuum",
 		GroupID: groupChanging,
@@ -34,12 +34,14 @@ entries that neither a savepoint, nor the newest version, nor a version younger 
 retention.rolled_back are unpinned first.
 
 --grace protects running readers and writers: below 10m it is safe only while nothing
-else works on the table. --dry-run lists exactly what would be removed.`,
+else works on the table. --dry-run lists exactly what would be removed.
+--by-log asks for what the log names as removed instead of listing the whole table; what
+interrupted writers left is not found that way.`,
 		Example: `  gscd vacuum --dry-run
   gscd vacuum --retain 7d --grace 2h`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			o := savepoint.VacuumOptions{Retain: -1, Grace: defaultGrace, DryRun: dryRun}
+			o := savepoint.VacuumOptions{Retain: -1, Grace: defaultGrace, DryRun: dryRun, ByLog: byLog}
 			for _, f := range []struct {
 				name, text string
 				into       *time.Duration
@@ -58,6 +60,7 @@ else works on the table. --dry-run lists exactly what would be removed.`,
 	}
 	c.Flags().StringVar(&retain, "retain", "", "keep every version younger than this `duration` (default retention.history, 24h)")
 	c.Flags().StringVar(&grace, "grace", "", "keep every file younger than this `duration` (default 1h)")
+	c.Flags().BoolVar(&byLog, "by-log", false, "look only at what the log names as removed, without listing the table")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "list what would be removed, and remove nothing")
 	return c
 }
