@@ -29,6 +29,10 @@ func (f *fault) Error() string { return f.text }
 
 func (f *fault) Unwrap() []error { return f.wraps }
 
+// Worded is an error with its words: Fault returns it as it is. It wraps what
+// callers decide by, and the SDK's error, whose text is not shown.
+func Worded(text string, wraps ...error) error { return &fault{text, wraps} }
+
 // CredentialsError marks the error of a request that was not made, for nothing
 // could sign it.
 type CredentialsError struct{ Err error }
@@ -49,22 +53,26 @@ func (s *Service) Fault(r Request, err error) error {
 	if errors.As(err, &done) {
 		return err
 	}
+	if s.Word != nil {
+		return s.Word(r, err)
+	}
 	a := s.answer(err)
 	if r.Op != "put" && r.Op != "list" && s.is(s.Missing, a) {
 		return NotExist(r, err)
 	}
-	f := &fault{text: fmt.Sprintf("%s in %s: %s", at(r), r.Store, s.sentence(r, a, err)), wraps: []error{err}}
+	f := &fault{text: fmt.Sprintf("%s in %s: %s", r, r.Store, s.sentence(r, a, err)), wraps: []error{err}}
 	if s.mayPass(err) {
 		f.wraps = append(f.wraps, objstore.ErrTemporary)
 	}
 	return f
 }
 
-func at(r Request) string { return strings.TrimSuffix(r.Op+" "+r.Key, " ") }
+// String is the call and its key.
+func (r Request) String() string { return strings.TrimSuffix(r.Op+" "+r.Key, " ") }
 
 // NotExist is the error of a request for an object that is not there. cause may be nil.
 func NotExist(r Request, cause error) error {
-	f := &fault{fmt.Sprintf("%s: %v in %s", at(r), objstore.ErrNotExist, r.Store), []error{objstore.ErrNotExist}}
+	f := &fault{fmt.Sprintf("%s: %v in %s", r, objstore.ErrNotExist, r.Store), []error{objstore.ErrNotExist}}
 	if cause != nil {
 		f.wraps = append(f.wraps, cause)
 	}
@@ -73,7 +81,7 @@ func NotExist(r Request, cause error) error {
 
 // Exists is the error of a write whose key is taken.
 func Exists(r Request) error {
-	return &fault{fmt.Sprintf("%s: %v in %s", at(r), objstore.ErrExist, r.Store), []error{objstore.ErrExist}}
+	return &fault{fmt.Sprintf("%s: %v in %s", r, objstore.ErrExist, r.Store), []error{objstore.ErrExist}}
 }
 
 // Unknown marks the error of a write that may have had its effect.
@@ -83,21 +91,21 @@ func Unknown(err error) error {
 
 // mayPass asks decide whether the same request may succeed at another time.
 func (s *Service) mayPass(err error) bool {
-	if isGivenUp(err) {
+	if GivenUp(err) {
 		return false
 	}
-	return s.decide(err, 1, !isCredentials(err) && s.answer(err).Status == 0 && brokeOff(err)).again
+	return s.decide(err, 1, !isCredentials(err) && s.answer(err).Status == 0 && BrokeOff(err)).again
 }
 
-// isGivenUp: the caller's context ended. An error of the network may say the
+// GivenUp: the caller's context ended. An error of the network may say the
 // same of itself, wrapped.
-func isGivenUp(err error) bool {
+func GivenUp(err error) bool {
 	return err == context.Canceled || err == context.DeadlineExceeded //nolint:errorlint // a wrapped one is another's
 }
 
 // sentence says what happened and what to do about it.
 func (s *Service) sentence(r Request, a Answer, err error) string {
-	if isGivenUp(err) {
+	if GivenUp(err) {
 		return err.Error()
 	}
 	if text := s.Sentence(r, a, err); text != "" {
@@ -106,7 +114,7 @@ func (s *Service) sentence(r Request, a Answer, err error) string {
 	switch {
 	case isCredentials(err):
 		return "the credentials can't be had: mend what gives them: " + Plain(err.Error())
-	case a.Status == 0 || a.Status < 300 && brokeOff(err):
+	case a.Status == 0 || a.Status < 300 && BrokeOff(err):
 		return s.unanswered(err)
 	case s.mayPass(err) && s.Options.Attempts > 1:
 		return fmt.Sprintf("%s answers %s, %d times: look after the storage, or try again later%s", s.Name, Named(a), s.Options.Attempts, Reference(a))
@@ -138,7 +146,7 @@ func (s *Service) unanswered(err error) string {
 		return fmt.Sprintf("%s can't be reached: check %s and the network", s.Name, s.Endpoint)
 	case errors.Is(err, ErrDamaged):
 		return "what came has another checksum than what was stored: check what lies between this machine and the storage"
-	case brokeOff(err):
+	case BrokeOff(err):
 		return fmt.Sprintf("the connection to %s broke off: check the storage and the network", s.Name)
 	}
 	var request *url.Error
@@ -151,20 +159,20 @@ func (s *Service) unanswered(err error) string {
 // ErrDamaged is the error of a body whose checksum is not the one that was sent along.
 var ErrDamaged = errors.New("the checksum does not match")
 
-// passing tells a fault of the network, which may pass, from one that stays:
+// Passing tells a fault of the network, which may pass, from one that stays:
 // a URL that can't be, a certificate that nobody vouches for.
-func passing(err error) bool {
+func Passing(err error) bool {
 	var certificate *tls.CertificateVerificationError
 	var authority x509.UnknownAuthorityError
 	var host x509.HostnameError
 	if errors.As(err, &certificate) || errors.As(err, &authority) || errors.As(err, &host) || errors.Is(err, http.ErrSchemeMismatch) {
 		return false
 	}
-	return brokeOff(err)
+	return BrokeOff(err)
 }
 
-// brokeOff: the network failed, before or in the middle of an answer.
-func brokeOff(err error) bool {
+// BrokeOff: the network failed, before or in the middle of an answer.
+func BrokeOff(err error) bool {
 	var network *net.OpError
 	var name *net.DNSError
 	return errors.As(err, &network) || errors.As(err, &name) || errors.Is(err, ErrStalled) || errors.Is(err, ErrDamaged) ||

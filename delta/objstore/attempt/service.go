@@ -76,13 +76,48 @@ type Service struct {
 	Endpoint string
 	// Answer reads the error of the SDK.
 	Answer func(error) Answer
-	// Busy tells answers that turned the request away because of too many, Missing
-	// those that say that there is no such object, Taken those that say that a key
-	// is not free. Each is asked beside what the status tells.
-	Busy, Missing, Taken func(Answer) bool
+	// Verdict, where it is set, tells what the service's own codes and errors say;
+	// Open where the status, or the want of one, is to tell.
+	Verdict func(Answer, error) Verdict
+	// Missing tells answers that say that there is no such object, Taken those that
+	// say that a key is not free, Gone those that say that what the request builds
+	// on is used up, by an earlier attempt it may be. Each may be nil.
+	Missing, Taken, Gone func(Answer) bool
 	// Sentence says what to do about an answer, or about an error of credentials;
 	// "" where it knows nothing better than the general one.
 	Sentence func(Request, Answer, error) string
+	// Word, where it is set, makes the errors in the place of Sentence and Missing:
+	// with Worded, so that they are left alone from then on.
+	Word func(Request, error) error
+}
+
+// Verdict is what an error says about making the request again.
+type Verdict int
+
+// What an error says.
+const (
+	Open    Verdict = iota // nothing
+	Refused                // it stays so
+	Again                  // nothing was done, and it may pass
+	Slower                 // nothing was done, for there are too many requests
+	Lost                   // it may have been done, and it may pass
+)
+
+// OfStatus is what a status says; Open where it is that of no failure.
+func OfStatus(status int) Verdict {
+	switch {
+	case status == http.StatusTooManyRequests:
+		return Slower
+	case status == http.StatusRequestTimeout:
+		return Again // the body came late: nothing was stored
+	case status == http.StatusNotImplemented, status == http.StatusHTTPVersionNotSupported, status == http.StatusInsufficientStorage:
+		return Refused
+	case status >= 500:
+		return Lost // it may come from a proxy that had passed the request on
+	case status >= 300:
+		return Refused
+	}
+	return Open
 }
 
 // decision says what to do after a failed attempt.
@@ -97,29 +132,29 @@ type decision struct {
 // decide is the one place that decides on a failed attempt, the n-th from 1.
 // reached tells that a connection was there to send on.
 func (s *Service) decide(err error, n int, reached bool) decision {
-	a := s.answer(err)
-	d := decision{wait: backoff(s.Options.FirstWait, n)}
-	switch {
-	case a.Status == http.StatusTooManyRequests, s.is(s.Busy, a):
-		// Turned away before anything was done. It wants fewer requests, so later ones.
-		d.again, d.wait = true, backoff(5*s.Options.FirstWait, n)
-	case a.Status == http.StatusRequestTimeout:
-		d.again = true // the body came late: nothing was stored
-	case a.Status == http.StatusNotImplemented, a.Status == http.StatusHTTPVersionNotSupported, a.Status == http.StatusInsufficientStorage:
-		// An answer that stays the same.
-	case a.Status >= 500:
-		// It may come from a proxy that had passed the request on.
-		d.again, d.applied = true, true
-	case a.Status >= 300:
-		// Refused.
-	case reached:
-		// No answer, or one that broke off. The request may have arrived.
-		d.again, d.applied = true, true
-	default:
-		d.again = passing(err)
+	a, verdict := s.answer(err), Open
+	if s.Verdict != nil {
+		verdict = s.Verdict(a, err)
 	}
-	return d
+	if verdict == Open {
+		verdict = OfStatus(a.Status)
+	}
+	switch {
+	case verdict != Open:
+	case reached:
+		verdict = Lost // no answer, or one that broke off: the request may have arrived
+	case Passing(err):
+		verdict = Again
+	}
+	first := s.Options.FirstWait
+	if verdict == Slower { // it wants fewer requests, so later ones
+		first *= 5
+	}
+	return decision{again: verdict != Open && verdict != Refused, wait: backoff(first, n), applied: verdict == Lost}
 }
+
+// MayRepeat tells whether an answer would have the request made again.
+func (s *Service) MayRepeat(err error) bool { return s.decide(err, 1, true).again }
 
 // backoff is the wait before attempt n+1: the first one doubled each time, up to
 // a hundred times, of which a random half is left out, for many clients fail in
@@ -177,20 +212,10 @@ func (s *Service) Do(ctx context.Context, r Request, send func(context.Context) 
 	}
 }
 
-// Owner says whose the object of a key is.
-type Owner int
-
-// What a look at the object of a write tells.
-const (
-	Nobody Owner = iota // there is none
-	Own
-	Other
-)
-
 // Settle makes the request of a write until its outcome is known. absent: the
 // write is to fail where the key is taken. Where an answer was lost, and where
-// the service says that the key is taken (by an earlier attempt, or a proxy's
-// repetition, it may be), look tells whose the object is. The error wraps
+// the service says that the key is taken or the upload gone (by an earlier
+// attempt, or a proxy's repetition, it may be), look tells whose the object is. The error wraps
 // ErrExist or ErrUnknownOutcome where it is that.
 func (s *Service) Settle(ctx context.Context, r Request, absent bool, send func(context.Context) error, look func(context.Context) (Owner, error)) error {
 	if err := ctx.Err(); err != nil {
@@ -203,8 +228,9 @@ func (s *Service) Settle(ctx context.Context, r Request, absent bool, send func(
 			return nil
 		}
 		applied = applied || d.applied
-		taken := absent && s.is(s.Taken, s.answer(err))
-		if taken || applied {
+		a := s.answer(err)
+		taken := absent && s.is(s.Taken, a)
+		if taken || applied || s.is(s.Gone, a) {
 			who, lookErr := look(ctx)
 			switch {
 			case lookErr != nil && taken && !applied:

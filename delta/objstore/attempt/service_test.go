@@ -27,9 +27,15 @@ func newTestService() *Service {
 			errors.As(err, &s)
 			return s.Answer
 		},
-		Busy:     func(a Answer) bool { return a.Code == "busy" },
+		Verdict: func(a Answer, _ error) Verdict {
+			if a.Code == "busy" {
+				return Slower
+			}
+			return Open
+		},
 		Missing:  func(a Answer) bool { return a.Code == "missing" },
 		Taken:    func(a Answer) bool { return a.Code == "taken" },
+		Gone:     func(a Answer) bool { return a.Code == "gone" },
 		Sentence: func(Request, Answer, error) string { return "" },
 	}
 }
@@ -95,6 +101,8 @@ func TestSettle(t *testing.T) {
 		"lost, another's":      {[]error{io.ErrUnexpectedEOF}, Other, nil, objstore.ErrExist, 1},
 		"lost, nobody's":       {[]error{answered(503, ""), nil}, Nobody, nil, nil, 2},
 		"lost, then taken":     {[]error{answered(503, ""), answered(412, "taken"), answered(412, "taken"), answered(412, "taken")}, Nobody, broken, objstore.ErrUnknownOutcome, 2},
+		"gone, ours":           {[]error{answered(404, "gone")}, Own, nil, nil, 1},
+		"gone, nobody's":       {[]error{answered(404, "gone")}, Nobody, nil, errors.ErrUnsupported, 1},
 		"lost for good":        {[]error{answered(503, ""), answered(503, ""), answered(503, ""), answered(503, "")}, Nobody, broken, objstore.ErrUnknownOutcome, 4},
 		"refused":              {[]error{answered(403, "")}, Nobody, broken, errors.ErrUnsupported, 1},
 		"busy, then refused":   {[]error{answered(429, ""), answered(403, "")}, Nobody, broken, errors.ErrUnsupported, 2},

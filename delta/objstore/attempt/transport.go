@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -134,15 +135,43 @@ func (b *watchedBody) Close() error {
 // ReadBody reads a body to its end and closes it. size is what it is said to
 // have, -1 where nothing is said; a body of another size is an error.
 func ReadBody(body io.ReadCloser, size int64) ([]byte, error) {
+	data, err := read(body, size)
+	if err == nil && size >= 0 && int64(len(data)) != size {
+		return nil, io.ErrUnexpectedEOF
+	}
+	return data, err
+}
+
+// SizeOf is the size for ReadBody of a length that may not be said.
+func SizeOf(length *int64) int64 {
+	if length == nil {
+		return -1
+	}
+	return *length
+}
+
+// ReadRange is ReadBody for the answer to a request for length bytes.
+func ReadRange(body io.ReadCloser, size, length int64) ([]byte, error) {
+	data, err := read(body, min(size, length))
+	switch {
+	case err != nil:
+		return nil, err
+	case size >= 0 && int64(len(data)) != size:
+		return nil, io.ErrUnexpectedEOF
+	case int64(len(data)) > length:
+		return nil, fmt.Errorf("%d bytes came for a range of %d", len(data), length)
+	}
+	return data, nil
+}
+
+// read reads a body to its end and closes it. size is what is expected, or -1.
+func read(body io.ReadCloser, size int64) ([]byte, error) {
 	defer body.Close()
 	// A size is only what somebody says: more than this is not set aside for it.
 	const trusted = 256 << 20
 	buf := bytes.NewBuffer(make([]byte, 0, min(max(size, 0), trusted)+bytes.MinRead))
 	if _, err := buf.ReadFrom(body); err != nil {
 		return nil, err
-	}
-	if size >= 0 && int64(buf.Len()) != size {
-		return nil, io.ErrUnexpectedEOF
 	}
 	return buf.Bytes(), nil
 }

@@ -19,7 +19,12 @@ var errNotAzure = errors.New("no answer of an Azure Blob Storage")
 
 func newService(o attempt.Options) *attempt.Service {
 	s := &attempt.Service{Options: o, Name: "Azure Blob Storage", Endpoint: "azure.endpoint", Answer: answerOf}
-	s.Busy = func(a attempt.Answer) bool { return a.Code == "ServerBusy" }
+	s.Verdict = func(a attempt.Answer, _ error) attempt.Verdict {
+		if a.Code == "ServerBusy" {
+			return attempt.Slower
+		}
+		return attempt.Open
+	}
 	s.Missing = func(a attempt.Answer) bool { return a.Code == "BlobNotFound" || a.Code == "ResourceNotFound" }
 	s.Taken = func(a attempt.Answer) bool {
 		switch a.Code {

@@ -60,7 +60,7 @@ func (s *Store) Get(ctx context.Context, key string) (data []byte, err error) {
 		if err != nil {
 			return err
 		}
-		if data, err = attempt.ReadBody(response.Body, sizeOf(response.ContentLength)); err != nil {
+		if data, err = attempt.ReadBody(response.Body, attempt.SizeOf(response.ContentLength)); err != nil {
 			return err
 		}
 		if sum := md5.Sum(data); response.ContentMD5 != nil && !bytes.Equal(response.ContentMD5, sum[:]) {
@@ -72,13 +72,6 @@ func (s *Store) Get(ctx context.Context, key string) (data []byte, err error) {
 		return nil, err
 	}
 	return data, nil
-}
-
-func sizeOf(length *int64) int64 {
-	if length == nil {
-		return -1
-	}
-	return *length
 }
 
 // GetRange implements objstore.Store.
@@ -108,10 +101,7 @@ func (s *Store) GetRange(ctx context.Context, key string, offset, length int64) 
 			data, err = attempt.Cut(response.Body, offset, length)
 			return err
 		}
-		data, err = attempt.ReadBody(response.Body, sizeOf(response.ContentLength))
-		if err == nil && int64(len(data)) > length {
-			return fmt.Errorf("%d bytes came for a range of %d", len(data), length)
-		}
+		data, err = attempt.ReadRange(response.Body, attempt.SizeOf(response.ContentLength), length)
 		return err
 	})
 	if err != nil {
@@ -130,7 +120,7 @@ func (s *Store) Head(ctx context.Context, key string) (objstore.Object, error) {
 	if err != nil {
 		return objstore.Object{}, err
 	}
-	return objstore.Object{Key: key, Size: sizeOf(o.ContentLength), Modified: value(o.LastModified)}, nil
+	return objstore.Object{Key: key, Size: attempt.SizeOf(o.ContentLength), Modified: value(o.LastModified)}, nil
 }
 
 func (s *Store) head(ctx context.Context, r attempt.Request) (o blob.GetPropertiesResponse, err error) {
@@ -206,35 +196,15 @@ func (s *Store) write(ctx context.Context, key string, data []byte, absent bool)
 
 // whose looks at the blob of a write's key.
 func (s *Store) whose(ctx context.Context, key string, data []byte, token string) (attempt.Owner, error) {
-	o, err := s.head(ctx, s.request("head", key, "read"))
-	if errors.Is(err, objstore.ErrNotExist) {
-		return attempt.Nobody, nil
-	}
-	if err != nil {
-		return attempt.Nobody, err
-	}
-	for name, found := range o.Metadata {
-		if strings.EqualFold(name, tokenName) && found != nil {
-			if *found == token {
-				return attempt.Own, nil
+	return attempt.Whose(ctx, s, key, data, token, func(ctx context.Context) (found string, size int64, err error) {
+		o, err := s.head(ctx, s.request("head", key, "read"))
+		for name, v := range o.Metadata {
+			if strings.EqualFold(name, tokenName) {
+				found = value(v)
 			}
-			return attempt.Other, nil
 		}
-	}
-	if sizeOf(o.ContentLength) != int64(len(data)) {
-		return attempt.Other, nil
-	}
-	there, err := s.Get(ctx, key)
-	if errors.Is(err, objstore.ErrNotExist) {
-		return attempt.Nobody, nil
-	}
-	if err != nil {
-		return attempt.Nobody, err
-	}
-	if bytes.Equal(there, data) {
-		return attempt.Own, nil
-	}
-	return attempt.Other, nil
+		return found, attempt.SizeOf(o.ContentLength), err
+	})
 }
 
 // Delete implements objstore.Store.
@@ -292,7 +262,7 @@ func (s *Store) List(ctx context.Context, prefix, startAfter string) iter.Seq2[o
 					value(o.Properties.ResourceType) == "directory" {
 					continue
 				}
-				if !yield(objstore.Object{Key: key, Size: sizeOf(o.Properties.ContentLength), Modified: value(o.Properties.LastModified)}, nil) {
+				if !yield(objstore.Object{Key: key, Size: attempt.SizeOf(o.Properties.ContentLength), Modified: value(o.Properties.LastModified)}, nil) {
 					return
 				}
 			}

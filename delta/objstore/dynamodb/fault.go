@@ -3,7 +3,6 @@ package dynamodb
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/smithy-go"
@@ -14,8 +13,12 @@ import (
 
 func newService(o attempt.Options, name, table string) *attempt.Service {
 	s := &attempt.Service{Options: o, Name: name, Endpoint: "s3.dynamodb_endpoint", Answer: answerOf}
-	s.Busy = func(a attempt.Answer) bool {
-		return slices.Contains([]string{"ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded", "LimitExceededException"}, a.Code)
+	s.Verdict = func(a attempt.Answer, _ error) attempt.Verdict {
+		switch a.Code {
+		case "ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded", "LimitExceededException":
+			return attempt.Slower
+		}
+		return attempt.Open
 	}
 	s.Taken = func(a attempt.Answer) bool { return a.Code == "ConditionalCheckFailedException" }
 	s.Sentence = func(r attempt.Request, a attempt.Answer, err error) string {

@@ -15,8 +15,11 @@ var errNotGCS = errors.New("no answer of a Google Cloud Storage")
 
 func newService(o attempt.Options) *attempt.Service {
 	s := &attempt.Service{Options: o, Name: "Google Cloud Storage", Endpoint: "gcs.endpoint", Answer: answerOf}
-	s.Busy = func(a attempt.Answer) bool {
-		return a.Code == "rateLimitExceeded" || a.Code == "userRateLimitExceeded"
+	s.Verdict = func(a attempt.Answer, _ error) attempt.Verdict {
+		if busy(a) {
+			return attempt.Slower
+		}
+		return attempt.Open
 	}
 	s.Missing = func(a attempt.Answer) bool { return a.Status == http.StatusNotFound && !noBucket(a) && a.Message != "" }
 	s.Taken = func(a attempt.Answer) bool { return a.Status == http.StatusPreconditionFailed }
@@ -41,7 +44,7 @@ func (s wording) sentence(r attempt.Request, a attempt.Answer, err error) string
 		return fmt.Sprintf("%s does not take the credentials: check gcs.credentials_file or GOOGLE_APPLICATION_CREDENTIALS%s", s.Name, attempt.Saying(a))
 	case a.Code == "accountDisabled" || a.Code == "userProjectAccountProblem" || a.Code == "projectAccountClosed":
 		return "the project's billing account is closed or disabled: mend it in the console" + attempt.Saying(a)
-	case a.Status == http.StatusForbidden && !s.Busy(a):
+	case a.Status == http.StatusForbidden && !busy(a):
 		return fmt.Sprintf("the credentials may not do this: grant %s on the bucket %s, for example by the role Storage Object User%s", r.Right, bucket, attempt.Saying(a))
 	case a.Code == "retentionPolicyNotMet" || a.Code == "objectUnderActiveHold":
 		return "a retention policy or a hold of the bucket keeps the object: a table needs to replace and remove files, take it off" + attempt.Saying(a)
@@ -53,6 +56,10 @@ func (s wording) sentence(r attempt.Request, a attempt.Answer, err error) string
 
 func (s wording) notGCS() string {
 	return fmt.Sprintf("what answers at %s is no Google Cloud Storage: check gcs.endpoint", s.Name)
+}
+
+func busy(a attempt.Answer) bool {
+	return a.Code == "rateLimitExceeded" || a.Code == "userRateLimitExceeded"
 }
 
 // noBucket tells the want of a bucket from that of an object: both are "notFound".

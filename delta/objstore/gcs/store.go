@@ -99,10 +99,7 @@ func (s *Store) GetRange(ctx context.Context, key string, offset, length int64) 
 			data, err = attempt.Cut(response.Body, offset, length)
 			return err
 		}
-		data, err = attempt.ReadBody(response.Body, response.ContentLength)
-		if err == nil && int64(len(data)) > length {
-			return fmt.Errorf("%d bytes came for a range of %d", len(data), length)
-		}
+		data, err = attempt.ReadRange(response.Body, response.ContentLength, length)
 		return err
 	})
 	if err != nil {
@@ -187,30 +184,13 @@ func (s *Store) write(ctx context.Context, key string, data []byte, absent bool)
 
 // whose looks at the object of a write's key.
 func (s *Store) whose(ctx context.Context, key string, data []byte, token string) (attempt.Owner, error) {
-	o, err := s.head(ctx, s.request("head", key, "storage.objects.get"))
-	if isNotExist(err) {
-		return attempt.Nobody, nil
-	}
-	if err != nil {
-		return attempt.Nobody, err
-	}
-	switch found := o.Metadata[tokenName]; {
-	case found == token:
-		return attempt.Own, nil
-	case found != "" || o.Size != uint64(len(data)):
-		return attempt.Other, nil
-	}
-	there, err := s.Get(ctx, key)
-	if isNotExist(err) {
-		return attempt.Nobody, nil
-	}
-	if err != nil {
-		return attempt.Nobody, err
-	}
-	if bytes.Equal(there, data) {
-		return attempt.Own, nil
-	}
-	return attempt.Other, nil
+	return attempt.Whose(ctx, s, key, data, token, func(ctx context.Context) (string, int64, error) {
+		o, err := s.head(ctx, s.request("head", key, "storage.objects.get"))
+		if err != nil {
+			return "", 0, err
+		}
+		return o.Metadata[tokenName], int64(o.Size), nil
+	})
 }
 
 // Delete implements objstore.Store.
