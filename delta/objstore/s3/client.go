@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -16,6 +15,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/smithy-go/logging"
+
+	"github.com/gscd-io/gscd/delta/objstore/attempt"
 )
 
 // Client reaches one endpoint with one set of credentials. Its stores share
@@ -63,10 +64,7 @@ func NewClient(ctx context.Context, o Options) (*Client, error) {
 	if !ok {
 		return nil, fmt.Errorf("open S3 storage: the SDK made a %T", cfg.HTTPClient)
 	}
-	var transport http.RoundTripper = built.GetTransport()
-	if o.Transport != nil {
-		transport = o.Transport(transport)
-	}
+	watched := attempt.Options{Timeout: o.Timeout, Transport: o.Transport}.Watch(built.GetTransport())
 	provider := cfg.Credentials
 	c := &Client{opts: o, slots: make(chan struct{}, o.UploadMemory/o.PartSize)}
 	c.api = s3.NewFromConfig(cfg, func(s *s3.Options) {
@@ -81,12 +79,12 @@ func NewClient(ctx context.Context, o Options) (*Client, error) {
 		// A wrong clock of this machine is a fault to mend: gscd goes by it.
 		s.DisableClockSkewCorrection = true
 		s.DisableLogOutputChecksumValidationSkipped = true
-		s.HTTPClient = newWatched(transport, o.Timeout)
+		s.HTTPClient = sender{attempt.NewClient(watched)}
 		if provider != nil {
 			s.Credentials = aws.CredentialsProviderFunc(func(ctx context.Context) (aws.Credentials, error) {
 				found, err := provider.Retrieve(ctx)
 				if err != nil {
-					return found, &credentialsError{err}
+					return found, &credentialsError{Err: err}
 				}
 				return found, nil
 			})
@@ -127,11 +125,7 @@ func tune(t *http.Transport) {
 }
 
 // credentialsError: the request was not made, for nothing could sign it.
-type credentialsError struct{ err error }
-
-func (e *credentialsError) Error() string { return e.err.Error() }
-
-func (e *credentialsError) Unwrap() error { return e.err }
+type credentialsError = attempt.CredentialsError
 
 // acquire waits for a place to send a body from. release gives it back.
 func (c *Client) acquire(ctx context.Context) (release func(), err error) {
@@ -142,6 +136,3 @@ func (c *Client) acquire(ctx context.Context) (release func(), err error) {
 		return nil, ctx.Err()
 	}
 }
-
-// errStalled is the cause of a request that was given up because nothing moved.
-var errStalled = errors.New("no byte was sent or received in time")

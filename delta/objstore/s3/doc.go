@@ -3,14 +3,14 @@
 // which the log store dynamodb shares.
 //
 // Nouns: Client (an endpoint, credentials, connections), Store (a bucket and a
-// prefix), request (one question to the storage, made again where that may
-// help), write (an object on its way, and the token it bears), probe (an object
+// prefix), write (an object on its way, and the token it bears), probe (an object
 // that shows whether the storage keeps conditions).
 //
 // Invariants:
 //
-//  1. What becomes of a failed request is decided by one function, decide.
-//     Nothing else makes a request again, the SDK does not.
+//  1. What becomes of a failed request is decided in one place, the package
+//     attempt, by the verdict of this one. Nothing else makes a request again, the
+//     SDK does not.
 //  2. A write without a clear answer is looked up before anything is concluded.
 //     Each write leaves a random token in the metadata of its object
 //     (x-amz-meta-gscd-write); an object that bears it is this write's, whatever

@@ -1,8 +1,6 @@
 package s3
 
 import (
-	"cmp"
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -19,71 +17,56 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/gscd-io/gscd/delta/objstore"
+	"github.com/gscd-io/gscd/delta/objstore/attempt"
 )
 
-// fault is an error in words of ours. It wraps what callers decide by, and the
-// SDK's error, whose text is not shown.
-type fault struct {
-	text  string
-	wraps []error
-}
-
-func (f *fault) Error() string { return f.text }
-
-func (f *fault) Unwrap() []error { return f.wraps }
-
-// fault words the error of a request: what was asked for, where, and what to do.
-func (s *Store) fault(r request, err error) error {
-	var done *fault
-	if errors.As(err, &done) {
-		return err
-	}
-	at := strings.TrimSuffix(r.op+" "+r.key, " ")
+// word words the error of a request: what was asked for, where, and what to do.
+func (s *Store) word(r attempt.Request, err error) error {
 	status, code := answerOf(err)
 	if notThere(r, status, code) {
-		return &fault{fmt.Sprintf("%s: %v in %s", at, objstore.ErrNotExist, s), []error{objstore.ErrNotExist, err}}
+		return attempt.NotExist(r, err)
 	}
-	f := &fault{text: fmt.Sprintf("%s in %s: %s", at, s, s.sentence(r, err, status, code))}
-	if s.client.mayPass(err) {
-		f.wraps = append(f.wraps, objstore.ErrTemporary)
+	var wraps []error
+	if s.mayPass(err) {
+		wraps = append(wraps, objstore.ErrTemporary)
 	}
 	var credentials *credentialsError
-	if !errors.As(err, &credentials) || len(f.wraps) > 0 {
-		f.wraps = append(f.wraps, err) // else the network is not what has to be mended
+	if !errors.As(err, &credentials) || len(wraps) > 0 {
+		wraps = append(wraps, err) // else the network is not what has to be mended
 	}
-	return f
+	return attempt.Worded(fmt.Sprintf("%s in %s: %s", r, s, s.sentence(r, err, status, code)), wraps...)
 }
 
-// mayPass asks decide whether the same request may succeed at another time.
-func (c *Client) mayPass(err error) bool {
+// mayPass tells whether the same request may succeed at another time.
+func (s *Store) mayPass(err error) bool {
 	var credentials *credentialsError
 	if errors.As(err, &credentials) {
-		return passing(credentials.err)
+		return passing(credentials.Err)
 	}
-	if isGivenUp(err) {
+	if attempt.GivenUp(err) {
 		return false
 	}
 	switch status, code := answerOf(err); {
 	case status == 0 && code == "":
-		return passing(err)
+		return attempt.Passing(err)
 	case unanswered(err, code):
 		return true
 	}
-	return c.decide(err, 1, true).again
+	return s.service.MayRepeat(err)
 }
 
 // notThere: there is no object of the key. A HEAD has no code, only a status.
-func notThere(r request, status int, code string) bool {
-	return r.op == "get" && code == "NoSuchKey" ||
-		r.op == "head" && status == http.StatusNotFound && (code == "NoSuchKey" || code == "NotFound")
+func notThere(r attempt.Request, status int, code string) bool {
+	return r.Op == "get" && code == "NoSuchKey" ||
+		r.Op == "head" && status == http.StatusNotFound && (code == "NoSuchKey" || code == "NotFound")
 }
 
 // sentence says what happened and what to do about it.
-func (s *Store) sentence(r request, err error, status int, code string) string {
+func (s *Store) sentence(r attempt.Request, err error, status int, code string) string {
 	where := s.client.endpoint
 	var credentials *credentialsError
 	switch {
-	case isGivenUp(err):
+	case attempt.GivenUp(err):
 		return err.Error()
 	case errors.As(err, &credentials):
 		return credentialsSentence(credentials)
@@ -108,7 +91,7 @@ func (s *Store) sentence(r request, err error, status int, code string) string {
 	case "InvalidObjectState":
 		return "the object was moved to an archive: restore it, and take the table's folder out of the lifecycle rule that did it"
 	case "NotImplemented":
-		return where + " can't do this (" + code + "): use a storage that has " + r.action + " as Amazon S3 does"
+		return where + " can't do this (" + code + "): use a storage that has " + r.Right + " as Amazon S3 does"
 	case "EntityTooLarge":
 		return "the object is larger than " + where + " takes" + saying(err)
 	case "QuotaExceeded", "InsufficientStorage", "XMinioStorageFull":
@@ -122,22 +105,16 @@ func (s *Store) sentence(r request, err error, status int, code string) string {
 		return s.denied(r, err)
 	case status >= 200 && status < 300 && code == "", notS3(err, status, code):
 		return notS3Sentence(where)
-	case s.client.mayPass(err) && s.client.opts.Attempts > 1:
+	case s.mayPass(err) && s.client.opts.Attempts > 1:
 		return fmt.Sprintf("%s answers %s, %d times: look after the storage, or try again later%s", where, named(status, code), s.client.opts.Attempts, reference(err))
 	}
 	return fmt.Sprintf("%s refuses it with %s%s%s", where, named(status, code), saying(err), reference(err))
 }
 
-// isGivenUp: the caller's context ended. An error of the network may say the
-// same of itself, wrapped.
-func isGivenUp(err error) bool {
-	return err == context.Canceled || err == context.DeadlineExceeded //nolint:errorlint // a wrapped one is another's
-}
-
 // unanswered: there is no answer, or one that broke off.
 func unanswered(err error, code string) bool {
 	status, _ := answerOf(err)
-	return code == "" && (status == 0 || status < 300 && brokeOff(err))
+	return code == "" && (status == 0 || status < 300 && attempt.BrokeOff(err))
 }
 
 // unanswered words the want of an answer.
@@ -163,25 +140,25 @@ func (s *Store) unanswered(err error) string {
 		return where + " speaks TLS: write https:// in s3.endpoint"
 	case errors.Is(err, http.ErrSchemeMismatch):
 		return where + " speaks no TLS: write http:// in s3.endpoint"
-	case errors.Is(err, errStalled):
+	case errors.Is(err, attempt.ErrStalled):
 		return fmt.Sprintf("%s answered nothing for %s: check the storage and the network", where, s.client.opts.Timeout)
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return where + " refuses connections: check that the storage runs, and s3.endpoint"
 	case errors.As(err, &network) && network.Op == "dial":
 		return where + " can't be reached: check s3.endpoint and the network"
-	case brokeOff(err):
+	case attempt.BrokeOff(err):
 		return "the connection to " + where + " broke off: check the storage and the network"
 	}
 	if strings.Contains(err.Error(), "checksum did not match") { // the SDK's type has no name
 		return "what came has another checksum than what was stored: check the storage's disks, and what lies between"
 	}
-	return "the request could not be made: " + plain(err.Error())
+	return "the request could not be made: " + attempt.Plain(err.Error())
 }
 
 // denied names what a policy has to allow.
-func (s *Store) denied(r request, err error) string {
-	what := r.action
-	if r.op == "get" || r.op == "head" {
+func (s *Store) denied(r attempt.Request, err error) string {
+	what := r.Right
+	if r.Op == "get" || r.Op == "head" {
 		// Without the right to list, an object that is not there is denied too.
 		what += " and s3:ListBucket"
 	}
@@ -193,10 +170,10 @@ func credentialsSentence(e *credentialsError) string {
 	if errors.As(e, &operation) && operation.Service() == "ec2imds" {
 		return "there are no credentials: set s3.access_key_id and s3.secret_access_key, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or give the machine a role"
 	}
-	if _, code := answerOf(e.err); code == "ExpiredTokenException" || code == "ExpiredToken" {
+	if _, code := answerOf(e.Err); code == "ExpiredTokenException" || code == "ExpiredToken" {
 		return "the web identity token has expired: have it written anew (AWS_WEB_IDENTITY_TOKEN_FILE)"
 	}
-	return "the credentials can't be had: mend what gives them: " + plain(e.Error())
+	return "the credentials can't be had: mend what gives them: " + attempt.Plain(e.Error())
 }
 
 // skew is by how much the clock is off, from the time of the answer.
@@ -226,7 +203,7 @@ func otherRegion(err error, status int, code string) string {
 	var response *smithyhttp.ResponseError
 	if errors.As(err, &response) && response.Response != nil && status >= 300 && status < 500 && status != http.StatusForbidden {
 		if region := response.Response.Header.Get("X-Amz-Bucket-Region"); region != "" && (status < 404 || code == "") {
-			return plain(region)
+			return attempt.Plain(region)
 		}
 	}
 	var api smithy.APIError
@@ -256,34 +233,23 @@ func notS3Sentence(where string) string {
 	return fmt.Sprintf("what answers at %s is no S3 storage: check s3.endpoint", where)
 }
 
-// named is a status and its code.
+// named, saying and reference are attempt's, of an error of the SDK.
 func named(status int, code string) string {
-	return strings.TrimSpace(fmt.Sprintf("%d %s", status, cmp.Or(code, http.StatusText(status))))
+	return attempt.Named(attempt.Answer{Status: status, Code: code})
 }
 
-// saying quotes the storage: its words tell which policy it was.
 func saying(err error) string {
 	var api smithy.APIError
-	if !errors.As(err, &api) || api.ErrorMessage() == "" {
+	if !errors.As(err, &api) {
 		return ""
 	}
-	return fmt.Sprintf(" (it says: %s)", plain(api.ErrorMessage()))
+	return attempt.Saying(attempt.Answer{Message: api.ErrorMessage()})
 }
 
-// reference is the number by which the storage knows the request.
 func reference(err error) string {
 	var response *awshttp.ResponseError
-	if !errors.As(err, &response) || response.RequestID == "" {
+	if !errors.As(err, &response) {
 		return ""
 	}
-	return ", request " + plain(response.RequestID)
-}
-
-// plain is a foreign text as part of one line.
-func plain(text string) string {
-	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r <= ' ' || r == 0x7f }), " ")
-	if len(text) > 300 {
-		text = strings.ToValidUTF8(text[:300], "") + "…"
-	}
-	return text
+	return attempt.Reference(attempt.Answer{ID: response.RequestID})
 }

@@ -22,7 +22,7 @@ func (s *Store) List(ctx context.Context, prefix, startAfter string) iter.Seq2[o
 			yield(objstore.Object{}, fmt.Errorf("list: %w", err))
 			return
 		}
-		r := request{"list", prefix, "s3:ListBucket"}
+		r := s.request("list", prefix, "s3:ListBucket")
 		in := &s3.ListObjectsV2Input{
 			Bucket: &s.bucket, Prefix: s.object(prefix),
 			// XML has no way to write some of the characters that a name may have.

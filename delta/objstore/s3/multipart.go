@@ -20,8 +20,6 @@ const noSuchUpload = "NoSuchUpload"
 // uploads is how often an upload that the storage has lost is begun anew.
 const uploads = 3
 
-func isNotExist(err error) bool { return errors.Is(err, objstore.ErrNotExist) }
-
 // upload writes an object in parts, several at a time.
 func (s *Store) upload(ctx context.Context, w *write) error {
 	for n := 1; ; n++ {
@@ -38,7 +36,7 @@ func (s *Store) upload(ctx context.Context, w *write) error {
 		}
 		s.abortUpload(ctx, w, id)
 		if _, code := answerOf(err); code != noSuchUpload || n == uploads || errors.Is(err, objstore.ErrUnknownOutcome) {
-			return s.fault(w.request, err)
+			return s.service.Fault(w.Request, err)
 		}
 	}
 }
@@ -54,9 +52,9 @@ func (c *Client) checksum() types.ChecksumAlgorithm {
 }
 
 func (s *Store) createUpload(ctx context.Context, w *write) (id string, err error) {
-	err = s.call(ctx, w.request, func(ctx context.Context) error {
+	err = s.call(ctx, w.Request, func(ctx context.Context) error {
 		out, err := s.client.api.CreateMultipartUpload(ctx, &s3.CreateMultipartUploadInput{
-			Bucket: &s.bucket, Key: s.object(w.key), Metadata: w.metadata(), ChecksumAlgorithm: s.client.checksum(),
+			Bucket: &s.bucket, Key: s.object(w.Key), Metadata: w.metadata(), ChecksumAlgorithm: s.client.checksum(),
 		})
 		if err == nil {
 			id = aws.ToString(out.UploadId)
@@ -92,15 +90,15 @@ func (s *Store) sendParts(ctx context.Context, w *write, id string) ([]types.Com
 	}
 	sending.Wait()
 	if err := caller.Err(); err != nil {
-		return nil, s.fault(w.request, err)
+		return nil, s.service.Fault(w.Request, err)
 	}
 	return parts, context.Cause(ctx)
 }
 
 func (s *Store) sendPart(ctx context.Context, w *write, id string, number int32, data []byte) (part types.CompletedPart, err error) {
-	err = s.call(ctx, w.request, func(ctx context.Context) error {
+	err = s.call(ctx, w.Request, func(ctx context.Context) error {
 		out, err := s.client.api.UploadPart(ctx, &s3.UploadPartInput{
-			Bucket: &s.bucket, Key: s.object(w.key), UploadId: &id, PartNumber: &number,
+			Bucket: &s.bucket, Key: s.object(w.Key), UploadId: &id, PartNumber: &number,
 			Body: bytes.NewReader(data), ChecksumAlgorithm: s.client.checksum(),
 		})
 		if err == nil {
@@ -113,7 +111,7 @@ func (s *Store) sendPart(ctx context.Context, w *write, id string, number int32,
 
 func (s *Store) completeUpload(ctx context.Context, w *write, id string, parts []types.CompletedPart) error {
 	_, err := s.client.api.CompleteMultipartUpload(ctx, &s3.CompleteMultipartUploadInput{
-		Bucket: &s.bucket, Key: s.object(w.key), UploadId: &id, IfNoneMatch: w.condition(),
+		Bucket: &s.bucket, Key: s.object(w.Key), UploadId: &id, IfNoneMatch: w.condition(),
 		MultipartUpload: &types.CompletedMultipartUpload{Parts: parts},
 	})
 	return err
@@ -124,8 +122,5 @@ func (s *Store) completeUpload(ctx context.Context, w *write, id string, parts [
 func (s *Store) abortUpload(ctx context.Context, w *write, id string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	_, _ = s.client.attempt(ctx, s.client.opts.Attempts, func(ctx context.Context) error {
-		_, err := s.client.api.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{Bucket: &s.bucket, Key: s.object(w.key), UploadId: &id})
-		return err
-	})
+	_, _ = s.client.api.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{Bucket: &s.bucket, Key: s.object(w.Key), UploadId: &id})
 }

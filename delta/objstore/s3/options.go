@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gscd-io/gscd/delta/objstore"
+	"github.com/gscd-io/gscd/delta/objstore/attempt"
 )
 
 // ErrNoConditionalPut is wrapped where the storage does not keep If-None-Match:
@@ -66,16 +67,7 @@ type Options struct {
 }
 
 // Retry describes a request that failed and will be made again.
-type Retry struct {
-	// Store is the store's name, Op and Key what was asked for.
-	Store, Op, Key string
-	// Attempt is the number of the attempt that failed, from 1.
-	Attempt int
-	// Wait is how long the next attempt waits.
-	Wait time.Duration
-	// Err says what happened, without secrets.
-	Err error
-}
+type Retry = attempt.Retry
 
 // String leaves out the secrets.
 func (o Options) String() string {

@@ -35,7 +35,7 @@ func (s *Store) Probe(ctx context.Context) error {
 	if s.conditional {
 		return nil
 	}
-	r := request{"put", probeKey, "s3:PutObject"}
+	r := s.request("put", probeKey, "s3:PutObject")
 	// The first put may find the probe of an earlier process; if not, it is what
 	// the second one must find.
 	for range 2 {
@@ -76,7 +76,7 @@ func (s *Store) completesIfAbsent(ctx context.Context) (bool, error) {
 	if s.multipart != untried {
 		return s.multipart == kept, nil
 	}
-	w := newWrite(probeKey, []byte(probeText), true)
+	w := s.newWrite(probeKey, []byte(probeText), true)
 	id, err := s.createUpload(ctx, w)
 	if err != nil {
 		return false, err
@@ -87,7 +87,7 @@ func (s *Store) completesIfAbsent(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	refused, ended := false, false
-	err = s.call(ctx, w.request, func(ctx context.Context) error {
+	err = s.call(ctx, w.Request, func(ctx context.Context) error {
 		err := s.completeUpload(ctx, w, id, parts)
 		status, code := answerOf(err)
 		refused, ended = status == http.StatusPreconditionFailed, err == nil || code == noSuchUpload
