@@ -41,8 +41,9 @@ type fileSet struct {
 	memory  int64
 
 	parts   map[string]*part
+	free    []*parquet.Encoder
 	raw     int64 // bytes of rows that are not encoded
-	encoded int64 // bytes of files that are not stored
+	encoded int64 // bytes of files that are not stored, and of their encoders
 	uploads sync.WaitGroup
 	places  chan struct{}
 	stop    context.CancelCauseFunc
@@ -57,11 +58,14 @@ type fileSet struct {
 type part struct {
 	folder  string
 	values  map[string]*string
-	encoder *parquet.Encoder
+	encoder *parquet.Encoder // nil until rows are encoded: it takes more room than some rows
 	rows    [][]schema.Value
 	raw     int64
 	size    int64 // of encoder
 }
+
+// encoderBytes is about what an encoder takes besides the file that it makes.
+const encoderBytes = 48 << 10
 
 // uploads is how many files are stored at one time, while the next one is encoded.
 const uploads = 4
@@ -83,11 +87,7 @@ func (s *fileSet) write(row []schema.Value, kind string) error {
 	}
 	p := s.parts[folder]
 	if p == nil {
-		encoder, err := s.encoder()
-		if err != nil {
-			return err
-		}
-		p = &part{folder: folder, values: values, encoder: encoder}
+		p = &part{folder: folder, values: values}
 		s.parts[folder] = p
 	}
 	own := make([]schema.Value, len(s.layout.data), len(s.layout.data)+1)
@@ -104,8 +104,8 @@ func (s *fileSet) write(row []schema.Value, kind string) error {
 	p.raw += size
 	s.raw += size
 	s.rows++
-	// A row takes more room in memory than in a file, by a factor that the part's own
-	// rows tell once some are encoded.
+	// Encoded rows take a small part of the room. A row group is worth its while when a
+	// file's worth of rows is there, or a good part of the memory full.
 	if p.raw >= min(s.target, s.memory/4) || s.raw >= s.memory/2 {
 		if err := s.encodeLargest(); err != nil {
 			return err
@@ -119,7 +119,13 @@ func (s *fileSet) write(row []schema.Value, kind string) error {
 	return nil
 }
 
+// encoder gives one that is free, or a new one.
 func (s *fileSet) encoder() (*parquet.Encoder, error) {
+	if n := len(s.free); n > 0 {
+		e := s.free[n-1]
+		s.free = s.free[:n-1]
+		return e, nil
+	}
 	columns := s.layout.columns
 	if s.changes {
 		columns = append(slices.Clone(columns), parquet.Column{Name: changeColumn, Type: schema.Of(schema.StringType)})
@@ -151,8 +157,13 @@ func (s *fileSet) encode(p *part) error {
 	if len(p.rows) == 0 {
 		return nil
 	}
-	if p.size == 0 {
+	if p.encoder == nil {
+		var err error
+		if p.encoder, err = s.encoder(); err != nil {
+			return err
+		}
 		p.encoder.Begin()
+		s.encoded += encoderBytes
 	}
 	if err := p.encoder.Add(p.rows); err != nil {
 		return fmt.Errorf("%w: %w", ErrRow, err)
@@ -169,8 +180,9 @@ func (s *fileSet) finish(p *part) error {
 		return err
 	}
 	delete(s.parts, p.folder)
-	s.encoded -= p.size
+	s.encoded -= p.size + encoderBytes
 	data, st := p.encoder.Finish()
+	s.free = append(s.free, p.encoder)
 	if s.changes {
 		key := "_change_data/" + p.folder + "cdc-" + uuid.NewString() + ".parquet"
 		s.cdc = append(s.cdc, &action.CDC{Path: action.EncodePath(key), PartitionValues: p.values, Size: int64(len(data))})
