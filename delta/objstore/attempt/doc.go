@@ -1,7 +1,7 @@
 // Package attempt makes the requests of a storage that is reached over HTTP
 // until they are answered: what is asked again and when, which write may have
-// had its effect, and how a failure is told. The stores s3, gcs, azure
-// and dynamodb are built on it.
+// had its effect, and how a failure is told. The stores s3, gcs, azure and
+// dynamodb are built on it.
 //
 // Nouns: Service (who is asked, and how its errors are read), Request (what is
 // asked for), Answer (what the service said of a failure), Verdict (what that says

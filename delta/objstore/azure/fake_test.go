@@ -8,16 +8,15 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/gscd-io/gscd/delta/objstore/attempt"
 	"github.com/gscd-io/gscd/delta/objstore/azure"
+	"github.com/gscd-io/gscd/delta/objstore/storetest"
 )
 
 const (
@@ -30,14 +29,11 @@ var accountKey = base64.StdEncoding.EncodeToString([]byte("very-hush"))
 // fake answers as Azure Blob Storage does, from memory, for the container "lake".
 // It is there for faults and speed; the emulator of the integration tests is another's.
 type fake struct {
-	*httptest.Server
+	*storetest.Service
 	mu    sync.Mutex
 	blobs map[string]*stored
 	// page is the number of blobs on a page of a listing.
-	page     int
-	requests atomic.Int64
-	// before sees each request first; true: it has answered.
-	before func(w http.ResponseWriter, r *http.Request) bool
+	page int
 }
 
 type stored struct {
@@ -50,14 +46,7 @@ type stored struct {
 func newFake(t *testing.T) *fake {
 	t.Helper()
 	f := &fake{blobs: map[string]*stored{}, page: 5000}
-	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		f.requests.Add(1)
-		if before := f.hook(); before != nil && before(w, r) {
-			return
-		}
-		f.serve(w, r)
-	}))
-	t.Cleanup(f.Close)
+	f.Service = storetest.NewService(t, f.serve)
 	return f
 }
 
@@ -170,17 +159,4 @@ func (f *fake) list(w http.ResponseWriter, r *http.Request) {
 	if err := xml.NewEncoder(w).Encode(answer); err != nil {
 		panic(err)
 	}
-}
-
-// set has before answer the requests to come.
-func (f *fake) set(before func(w http.ResponseWriter, r *http.Request) bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.before = before
-}
-
-func (f *fake) hook() func(w http.ResponseWriter, r *http.Request) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.before
 }

@@ -5,30 +5,15 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/gscd-io/gscd/delta/objstore"
 	"github.com/gscd-io/gscd/delta/objstore/attempt"
 	"github.com/gscd-io/gscd/delta/objstore/azure"
+	"github.com/gscd-io/gscd/delta/objstore/storetest"
 )
-
-// once lets answer take the n-th request (from 1) of a method.
-func once(method string, n int64, answer func(w http.ResponseWriter, r *http.Request) bool) func(http.ResponseWriter, *http.Request) bool {
-	var seen atomic.Int64
-	return func(w http.ResponseWriter, r *http.Request) bool {
-		return r.Method == method && seen.Add(1) == n && answer(w, r)
-	}
-}
-
-// lost carries a request out and breaks the connection instead of an answer.
-func (f *fake) lost(_ http.ResponseWriter, r *http.Request) bool {
-	f.serve(httptest.NewRecorder(), r)
-	panic(http.ErrAbortHandler)
-}
 
 func refusing(status int, code, message string) func(http.ResponseWriter, *http.Request) bool {
 	return func(w http.ResponseWriter, _ *http.Request) bool {
@@ -41,26 +26,26 @@ func refusing(status int, code, message string) func(http.ResponseWriter, *http.
 func TestLostAnswerOfAPut(t *testing.T) {
 	f := newFake(t)
 	s := f.open(t, "t")
-	f.set(once("PUT", 1, f.lost))
+	f.Set(storetest.Once("PUT", 1, f.Lost))
 	if err := s.PutIfAbsent(t.Context(), "log/0.json", []byte("ours")); err != nil {
 		t.Fatalf("a lost answer: %v", err)
 	}
 	for key, other := range map[string]string{"log/2.json": "theirs", "log/3.json": "ours"} {
-		f.set(nil)
+		f.Set(nil)
 		if err := f.open(t, "t").Put(t.Context(), key, []byte(other)); err != nil {
 			t.Fatal(err)
 		}
-		f.set(once("PUT", 1, func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) }))
+		f.Set(storetest.Once("PUT", 1, storetest.Broken))
 		// The same bytes of another writer are told apart by the token.
 		if err := s.PutIfAbsent(t.Context(), key, []byte("ours")); !errors.Is(err, objstore.ErrExist) {
 			t.Errorf("%s: %v, want one that is %v", key, err, objstore.ErrExist)
 		}
 	}
-	f.set(func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) })
+	f.Set(storetest.Broken)
 	if err := s.PutIfAbsent(t.Context(), "k", nil); !errors.Is(err, objstore.ErrUnknownOutcome) || !errors.Is(err, objstore.ErrTemporary) {
 		t.Errorf("nothing is answered: %v", err)
 	}
-	f.set(nil)
+	f.Set(nil)
 	for key, want := range map[string]string{"log/0.json": "ours", "log/2.json": "theirs"} {
 		if got, err := s.Get(t.Context(), key); err != nil || string(got) != want {
 			t.Errorf("%s = %q, %v; want %q", key, got, err, want)
@@ -88,17 +73,17 @@ func TestRetries(t *testing.T) {
 			return true
 		},
 	} {
-		f.set(once("GET", 1, answer))
-		before := f.requests.Load()
-		if got, err := s.Get(t.Context(), "k"); err != nil || string(got) != "value" || f.requests.Load()-before != 2 {
-			t.Errorf("get = %q, %v after %d requests", got, err, f.requests.Load()-before)
+		f.Set(storetest.Once("GET", 1, answer))
+		before := f.Requests.Load()
+		if got, err := s.Get(t.Context(), "k"); err != nil || string(got) != "value" || f.Requests.Load()-before != 2 {
+			t.Errorf("get = %q, %v after %d requests", got, err, f.Requests.Load()-before)
 		}
 	}
-	f.set(refusing(503, "ServerBusy", "The server is busy."))
-	before := f.requests.Load()
+	f.Set(refusing(503, "ServerBusy", "The server is busy."))
+	before := f.Requests.Load()
 	_, err := s.Get(t.Context(), "k")
-	if !errors.Is(err, objstore.ErrTemporary) || f.requests.Load()-before != 6 || !strings.Contains(err.Error(), "503 ServerBusy, 6 times") {
-		t.Errorf("%v after %d requests", err, f.requests.Load()-before)
+	if !errors.Is(err, objstore.ErrTemporary) || f.Requests.Load()-before != 6 || !strings.Contains(err.Error(), "503 ServerBusy, 6 times") {
+		t.Errorf("%v after %d requests", err, f.Requests.Load()-before)
 	}
 }
 
@@ -110,7 +95,7 @@ func TestStalled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.set(func(_ http.ResponseWriter, r *http.Request) bool {
+	f.Set(func(_ http.ResponseWriter, r *http.Request) bool {
 		<-r.Context().Done()
 		panic(http.ErrAbortHandler)
 	})
@@ -139,7 +124,7 @@ func TestSentences(t *testing.T) {
 		}, "is no Azure Blob Storage: check azure.endpoint"},
 		"other": {lake, refusing(418, "Teapot", "I am one."), "refuses it with 418 Teapot (it says: I am one.), request r-1"},
 	} {
-		f.set(c.before)
+		f.Set(c.before)
 		s, err := azure.Open(c.container, "t", f.options())
 		if err != nil {
 			t.Fatal(err)
@@ -149,7 +134,7 @@ func TestSentences(t *testing.T) {
 			t.Errorf("%s: %v, want one that says %s", name, err, c.says)
 		}
 	}
-	f.set(func(w http.ResponseWriter, _ *http.Request) bool {
+	f.Set(func(w http.ResponseWriter, _ *http.Request) bool {
 		io.WriteString(w, "<html><p>hello</p></html>")
 		return true
 	})

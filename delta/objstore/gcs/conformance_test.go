@@ -80,11 +80,11 @@ func TestListIsLazy(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	before := f.requests.Load()
+	before := f.Requests.Load()
 	for range s.List(t.Context(), "", "k0") {
 		break
 	}
-	if n := f.requests.Load() - before; n != 1 {
+	if n := f.Requests.Load() - before; n != 1 {
 		t.Errorf("%d requests for one object", n)
 	}
 }

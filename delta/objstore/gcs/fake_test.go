@@ -10,17 +10,16 @@ import (
 	"mime"
 	"mime/multipart"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/gscd-io/gscd/delta/objstore/attempt"
 	"github.com/gscd-io/gscd/delta/objstore/gcs"
+	"github.com/gscd-io/gscd/delta/objstore/storetest"
 )
 
 const bucket = "lake"
@@ -28,14 +27,11 @@ const bucket = "lake"
 // fake answers as the JSON API does, from memory, for the bucket "lake". It is
 // there for faults and speed; the emulator of the integration tests is another's.
 type fake struct {
-	*httptest.Server
+	*storetest.Service
 	mu      sync.Mutex
 	objects map[string]*object
 	// page is the number of objects on a page of a listing.
-	page     int
-	requests atomic.Int64
-	// before sees each request first; true: it has answered.
-	before func(w http.ResponseWriter, r *http.Request) bool
+	page int
 }
 
 type object struct {
@@ -53,14 +49,7 @@ func newFake(t *testing.T) *fake {
 	t.Setenv("STORAGE_EMULATOR_HOST", "")
 	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", "")
 	f := &fake{objects: map[string]*object{}, page: 1000}
-	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		f.requests.Add(1)
-		if before := f.hook(); before != nil && before(w, r) {
-			return
-		}
-		f.serve(w, r)
-	}))
-	t.Cleanup(f.Close)
+	f.Service = storetest.NewService(t, f.serve)
 	return f
 }
 
@@ -177,17 +166,4 @@ func (f *fake) list(w http.ResponseWriter, r *http.Request) {
 		answer.Items = append(answer.Items, f.objects[name])
 	}
 	json.NewEncoder(w).Encode(answer)
-}
-
-// set has before answer the requests to come.
-func (f *fake) set(before func(w http.ResponseWriter, r *http.Request) bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.before = before
-}
-
-func (f *fake) hook() func(w http.ResponseWriter, r *http.Request) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.before
 }

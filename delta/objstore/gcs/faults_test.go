@@ -22,21 +22,8 @@ import (
 	"github.com/gscd-io/gscd/delta/objstore"
 	"github.com/gscd-io/gscd/delta/objstore/attempt"
 	"github.com/gscd-io/gscd/delta/objstore/gcs"
+	"github.com/gscd-io/gscd/delta/objstore/storetest"
 )
-
-// once lets f answer the n-th request (from 1) of a method.
-func once(method string, n int64, answer func(w http.ResponseWriter, r *http.Request) bool) func(http.ResponseWriter, *http.Request) bool {
-	var seen atomic.Int64
-	return func(w http.ResponseWriter, r *http.Request) bool {
-		return r.Method == method && seen.Add(1) == n && answer(w, r)
-	}
-}
-
-// lost carries a request out and breaks the connection instead of an answer.
-func (f *fake) lost(_ http.ResponseWriter, r *http.Request) bool {
-	f.serve(httptest.NewRecorder(), r)
-	panic(http.ErrAbortHandler)
-}
 
 func unavailable(w http.ResponseWriter, _ *http.Request) bool {
 	refuse(w, http.StatusServiceUnavailable, "backendError", "Backend Error")
@@ -47,11 +34,11 @@ func unavailable(w http.ResponseWriter, _ *http.Request) bool {
 func TestLostAnswerOfAPut(t *testing.T) {
 	f := newFake(t)
 	s := f.open(t, "t")
-	f.set(once("POST", 1, f.lost))
+	f.Set(storetest.Once("POST", 1, f.Lost))
 	if err := s.PutIfAbsent(t.Context(), "log/0.json", []byte("ours")); err != nil {
 		t.Fatalf("a lost answer: %v", err)
 	}
-	f.set(once("POST", 1, func(w http.ResponseWriter, r *http.Request) bool {
+	f.Set(storetest.Once("POST", 1, func(w http.ResponseWriter, r *http.Request) bool {
 		refuse(w, 503, "backendError", "the answer of a proxy that had passed it on")
 		f.serve(httptest.NewRecorder(), r)
 		return true
@@ -60,17 +47,17 @@ func TestLostAnswerOfAPut(t *testing.T) {
 		t.Fatalf("a 503 after the effect: %v", err)
 	}
 	for key, other := range map[string]string{"log/2.json": "theirs", "log/3.json": "ours"} {
-		f.set(nil)
+		f.Set(nil)
 		if err := f.open(t, "t").Put(t.Context(), key, []byte(other)); err != nil {
 			t.Fatal(err)
 		}
-		f.set(once("POST", 1, func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) }))
+		f.Set(storetest.Once("POST", 1, storetest.Broken))
 		// The same bytes of another writer are told apart by the token.
 		if err := s.PutIfAbsent(t.Context(), key, []byte("ours")); !errors.Is(err, objstore.ErrExist) {
 			t.Errorf("%s: %v, want one that is %v", key, err, objstore.ErrExist)
 		}
 	}
-	f.set(nil)
+	f.Set(nil)
 	for key, want := range map[string]string{"log/0.json": "ours", "log/1.json": "ours", "log/2.json": "theirs"} {
 		if got, err := s.Get(t.Context(), key); err != nil || string(got) != want {
 			t.Errorf("%s = %q, %v; want %q", key, got, err, want)
@@ -87,7 +74,7 @@ func TestUnknownOutcome(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.set(func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) })
+	f.Set(storetest.Broken)
 	err = s.PutIfAbsent(t.Context(), "k", []byte("x"))
 	if !errors.Is(err, objstore.ErrUnknownOutcome) || !errors.Is(err, objstore.ErrTemporary) {
 		t.Errorf("error %v", err)
@@ -127,12 +114,12 @@ func TestRetries(t *testing.T) {
 			return true
 		},
 	} {
-		f.set(nil)
+		f.Set(nil)
 		if err := s.Put(t.Context(), "k", []byte("value")); err != nil {
 			t.Fatal(err)
 		}
 		before := told.Load()
-		f.set(once("GET", 1, answer))
+		f.Set(storetest.Once("GET", 1, answer))
 		if got, err := s.Get(t.Context(), "k"); err != nil || string(got) != "value" {
 			t.Errorf("get = %q, %v", got, err)
 		}
@@ -153,8 +140,8 @@ func TestChecksum(t *testing.T) {
 	if got, err := s.Get(t.Context(), "k"); err == nil || !strings.Contains(err.Error(), "another checksum") || !errors.Is(err, objstore.ErrTemporary) {
 		t.Errorf("get = %q, %v", got, err)
 	}
-	if f.requests.Load() != 7 {
-		t.Errorf("%d requests, want the put and six gets", f.requests.Load())
+	if f.Requests.Load() != 7 {
+		t.Errorf("%d requests, want the put and six gets", f.Requests.Load())
 	}
 }
 
@@ -168,7 +155,7 @@ func TestStalled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.set(func(_ http.ResponseWriter, r *http.Request) bool {
+	f.Set(func(_ http.ResponseWriter, r *http.Request) bool {
 		<-r.Context().Done()
 		panic(http.ErrAbortHandler)
 	})
@@ -211,7 +198,7 @@ func TestSentences(t *testing.T) {
 		}, "is no Google Cloud Storage: check gcs.endpoint"},
 		"down": {bucket, unavailable, "answers 503 backendError, 2 times: look after the storage, or try again later"},
 	} {
-		f.set(c.before)
+		f.Set(c.before)
 		o := f.options()
 		o.Attempts = 2
 		s, err := gcs.Open(t.Context(), c.bucket, "t", o)
@@ -226,7 +213,7 @@ func TestSentences(t *testing.T) {
 			t.Errorf("%s: is taken for the want of an object", name)
 		}
 	}
-	f.set(func(w http.ResponseWriter, _ *http.Request) bool {
+	f.Set(func(w http.ResponseWriter, _ *http.Request) bool {
 		io.WriteString(w, "{}")
 		return true
 	})
@@ -297,7 +284,7 @@ func TestCredentialsFile(t *testing.T) {
 		}
 		return s
 	}
-	f.set(func(w http.ResponseWriter, r *http.Request) bool {
+	f.Set(func(w http.ResponseWriter, r *http.Request) bool {
 		if r.Header.Get("Authorization") == "Bearer hush-hush" {
 			return false
 		}
@@ -314,12 +301,12 @@ func TestCredentialsFile(t *testing.T) {
 		t.Errorf("%d tokens were asked for", tokens.Load())
 	}
 	deny.Store(true)
-	before := f.requests.Load()
+	before := f.Requests.Load()
 	_, err = open().Get(t.Context(), "k")
 	if err == nil || !strings.Contains(err.Error(), "check gcs.credentials_file") || strings.Contains(err.Error(), "hush") || strings.Contains(err.Error(), "PRIVATE") {
 		t.Errorf("an account that is gone: %v", err)
 	}
-	if f.requests.Load() != before {
+	if f.Requests.Load() != before {
 		t.Error("the storage was asked without a token")
 	}
 }

@@ -6,4 +6,6 @@
 //	func TestConformance(t *testing.T) {
 //		storetest.Run(t, func(t *testing.T) objstore.Store { return mem.New() })
 //	}
+//
+// Service is the server of a fake storage, whose answers a test can lose or replace.
 package storetest
