@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -157,11 +159,28 @@ func URI(root, key string) string {
 	if !ok {
 		scheme, rest = "file", root
 	}
-	whole := action.EncodePath("/" + strings.Trim(rest, "/") + "/" + key)
+	whole := encode("/" + strings.Trim(rest, "/") + "/" + key)
 	if scheme == "file" {
-		return "file://" + whole
+		return "file:" + whole // the form that Spark writes: it finds no file under another one
 	}
 	return scheme + "://" + whole[1:]
+}
+
+// encode is action.EncodePath as Java does it: letters beyond ASCII stand as they are.
+// Spark compares absolute paths as texts when it writes deletion vectors.
+func encode(path string) string {
+	if !utf8.ValidString(path) {
+		return action.EncodePath(path)
+	}
+	var b strings.Builder
+	for _, r := range path {
+		if r >= 0x80 && r != utf8.RuneError && !unicode.IsSpace(r) && !unicode.IsControl(r) {
+			b.WriteRune(r)
+		} else {
+			b.WriteString(action.EncodePath("/" + string(r))[1:])
+		}
+	}
+	return b.String()
 }
 
 // copied is an object to copy.
