@@ -89,7 +89,8 @@ func Unmarshal(data []byte) (*Bitmap, error) {
 		}
 		data = data[4+n:]
 	}
-	if len(data) > 0 {
+	// Trino reserves some bytes more than it fills.
+	if rest := bytes.TrimLeft(data, "\x00"); len(rest) > 0 {
 		return nil, corrupt("%d bytes follow it", len(data))
 	}
 	return b, nil
