@@ -345,8 +345,11 @@ type actions struct {
 const lostShare = 0.5
 
 // put puts the actions of a bin into the transaction. ok is false where the bin is void:
-// rows came back, most are gone, or they can't be marked as deleted.
+// a vacuum took the outputs for garbage, rows came back, most are gone, or they can't be marked as deleted.
 func (x *optimizer) put(ctx context.Context, r *rewritten, acts *actions) (ok bool, err error) {
+	if ok, err := r.writer.present(ctx); err != nil || !ok {
+		return false, err
+	}
 	dead := make([]*dv.Bitmap, len(r.inputs)) // since they were read
 	var died int64
 	now := x.table.Now()

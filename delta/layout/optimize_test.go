@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/gscd-io/gscd/delta/action"
 	"github.com/gscd-io/gscd/delta/expr"
 	"github.com/gscd-io/gscd/delta/layout"
+	"github.com/gscd-io/gscd/delta/objstore"
 	"github.com/gscd-io/gscd/delta/parquet"
 )
 
@@ -430,4 +432,40 @@ func TestOptimizeKeepsRows(t *testing.T) {
 			}
 		}
 	})
+}
+
+// forgetful loses the first output as the second one is stored, once.
+type forgetful struct {
+	objstore.Store
+	first string
+	lost  bool
+}
+
+func (s *forgetful) Put(ctx context.Context, key string, data []byte) error {
+	if s.first == "" {
+		s.first = key
+	} else if !s.lost {
+		s.lost = true
+		if err := s.Store.Delete(ctx, s.first); err != nil {
+			return err
+		}
+	}
+	return s.Store.Put(ctx, key, data)
+}
+
+// An output that a vacuum has taken for garbage, because the run was long, is written
+// again: no version names it.
+func TestOptimizeLosesAnOutput(t *testing.T) {
+	f := newFixture(t, false)
+	want := f.readIDs(f.append(6, 3000))
+	store := &forgetful{Store: f.store}
+	clock := time.Now()
+	table := delta.New(store, delta.WithClock(func() time.Time { clock = clock.Add(20 * time.Minute); return clock }))
+	report, err := layout.Optimize(t.Context(), table, layout.Options{OrderBy: []string{"id"}, TargetSize: 50_000, Extra: []parquet.Column{hidden}})
+	if err != nil || !store.lost || report.Replanned != 1 || report.Snapshot.NumFiles() < 2 {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	if got := f.readIDs(report.Snapshot); !slices.Equal(got, want) {
+		t.Errorf("%d rows, want %d", len(got), len(want))
+	}
 }

@@ -2,6 +2,7 @@ package layout
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/gscd-io/gscd/delta/action"
+	"github.com/gscd-io/gscd/delta/objstore"
 	"github.com/gscd-io/gscd/delta/parquet"
 	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/delta/stats"
@@ -17,6 +19,8 @@ import (
 // output is a file that was written and is not part of the table yet.
 type output struct {
 	add   *action.Add
+	key   string
+	at    time.Time // of the storing
 	stats parquet.FileStats
 	trail *trail
 }
@@ -132,7 +136,7 @@ func (w *writer) end(ctx context.Context) error {
 	}
 	data, st := w.stream.Finish(w.footer)
 	key := w.bin.partition.folder + "part-" + uuid.NewString() + ".parquet"
-	out := &output{stats: st, trail: w.trail, add: &action.Add{
+	out := &output{key: key, at: w.x.table.Now(), stats: st, trail: w.trail, add: &action.Add{
 		Path: action.EncodePath(key), PartitionValues: w.bin.partition.values, Size: int64(len(data)),
 		ModificationTime: w.x.table.Now().UnixMilli(),
 	}}
@@ -152,6 +156,27 @@ func (w *writer) encodeStats(out *output, tight *bool) string {
 		st.Columns[i] = out.stats.Columns[at]
 	}
 	return stats.EncodeAll(w.fields, st, tight)
+}
+
+// soon is how long an output is believed to be there: far less than the grace period of
+// any vacuum, to which a file that no version names yet is garbage.
+const soon = 10 * time.Minute
+
+// present tells whether the outputs are still there.
+func (w *writer) present(ctx context.Context) (bool, error) {
+	now := w.x.table.Now()
+	for _, out := range w.outputs {
+		if now.Sub(out.at) < soon {
+			continue
+		}
+		switch _, err := w.x.table.Store().Head(ctx, out.key); {
+		case errors.Is(err, objstore.ErrNotExist):
+			return false, nil
+		case err != nil:
+			return false, fmt.Errorf("look for what was written: %w", err)
+		}
+	}
+	return true, nil
 }
 
 // close lets go of what the outputs hold.
