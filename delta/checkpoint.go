@@ -78,7 +78,7 @@ func (t *Table) Checkpoint(ctx context.Context, s *Snapshot, options CheckpointO
 	}
 	result.Written, result.Bytes, result.Actions = !there, written.Bytes, written.Actions
 	if !options.Island {
-		if result.Published, err = t.publish(ctx, s.version, written, form); err != nil {
+		if result.Published, err = t.publish(ctx, s.version, result.Key, written, form); err != nil {
 			return fault(err)
 		}
 	}
@@ -187,7 +187,7 @@ func (t *Table) existing(ctx context.Context, version int64, f form, state *acti
 
 // publish points the hint at a checkpoint that is there, unless it names a newer
 // one that is there too.
-func (t *Table) publish(ctx context.Context, version int64, w checkpoint.Written, f form) (bool, error) {
+func (t *Table) publish(ctx context.Context, version int64, key string, w checkpoint.Written, f form) (bool, error) {
 	hint, ok, err := deltalog.ReadHint(ctx, t.store)
 	if err != nil {
 		return false, err
@@ -204,6 +204,13 @@ func (t *Table) publish(ctx context.Context, version int64, w checkpoint.Written
 	h := deltalog.Hint{Version: version, Size: w.Actions, SizeInBytes: w.Bytes, NumOfAddFiles: w.Adds}
 	if f.parts > 1 {
 		h.Parts = int64(f.parts)
+	}
+	if f.v2 {
+		top, err := t.store.Head(ctx, key)
+		if err != nil {
+			return false, fmt.Errorf("look at %s: %w", key, err)
+		}
+		h.V2 = &deltalog.V2Hint{Path: strings.TrimPrefix(key, deltalog.Dir), SizeInBytes: top.Size, ModificationTime: top.Modified.UnixMilli()}
 	}
 	return true, deltalog.WriteHint(ctx, t.store, h)
 }

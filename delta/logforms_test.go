@@ -117,6 +117,10 @@ func TestCheckpointV2(t *testing.T) {
 	if !strings.HasPrefix(result.Key, "_delta_log/00000000000000000029.checkpoint.") || len(sidecars) != (files+19)/20 {
 		t.Errorf("key %s, %d sidecars of %d file actions", result.Key, len(sidecars), files)
 	}
+	hint, ok, err := deltalog.ReadHint(ctx, table.Store())
+	if err != nil || !ok || hint.V2 == nil || deltalog.Dir+hint.V2.Path != result.Key || hint.V2.SizeInBytes <= 0 || hint.V2.ModificationTime <= 0 {
+		t.Errorf("the hint is %+v, %v", hint, err)
+	}
 	if again, err := table.Checkpoint(ctx, want, delta.CheckpointOptions{}); err != nil || again.Written || again.Key != result.Key {
 		t.Errorf("again: %+v, %v", again, err)
 	}

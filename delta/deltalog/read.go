@@ -155,6 +155,17 @@ type Hint struct {
 	Parts         int64 `json:"parts,omitempty"`
 	SizeInBytes   int64 `json:"sizeInBytes,omitempty"`
 	NumOfAddFiles int64 `json:"numOfAddFiles,omitempty"`
+	// V2 is set for a v2 checkpoint with a name of its own: without it Trino takes the
+	// checkpoint for one that is gone, and the table for broken.
+	V2 *V2Hint `json:"v2Checkpoint,omitempty"`
+}
+
+// V2Hint names the top file of a v2 checkpoint.
+type V2Hint struct {
+	// Path is the name of the file, in the folder of the log.
+	Path             string `json:"path"`
+	SizeInBytes      int64  `json:"sizeInBytes"`
+	ModificationTime int64  `json:"modificationTime"` // milliseconds since 1970
 }
 
 // ReadHint reads the Hint; ok is false where it is absent, broken or of no use.
