@@ -3,8 +3,6 @@
 package integration
 
 import (
-	"bufio"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -19,67 +17,17 @@ import (
 	"github.com/gscd-io/gscd/savepoint"
 )
 
-// writer is another engine that changes tables; engines/writes.py says how to talk to it.
-type writer struct {
-	name    string
-	process *process
-	answers *bufio.Reader
-}
-
-// startWriters starts the engines, once for many tables.
-func startWriters(t testing.TB, names ...string) []*writer {
+// startSpark starts Spark and has it done its first statements, which take long.
+func startSpark(t testing.TB) *engine {
 	t.Helper()
-	var list []*writer
-	for _, name := range names {
-		w := &writer{name: name}
-		if name == "Spark" {
-			python := filepath.Join(component(t, "spark"), "bin", "python")
-			w.process = startProcess(t, python, engineFile(t, "writes.py"), "spark", component(t, "spark-jars"))
-		} else {
-			python := filepath.Join(component(t, "python"), "bin", "python")
-			w.process = startProcess(t, python, engineFile(t, "writes.py"), name)
+	e := startEngine(t, "Spark")
+	scratch := filepath.Join(t.TempDir(), "scratch")
+	for _, text := range []string{"CREATE TABLE {path} USING delta AS SELECT 1 AS id", "INSERT INTO {path} VALUES (2)", "UPDATE {path} SET id = 3 WHERE id = 2"} {
+		if _, err := e.ask(t, request{"do": "sql", "path": scratch, "text": text}); err != nil {
+			t.Fatal(err)
 		}
-		w.answers = bufio.NewReader(w.process.stdout)
-		if name == "Spark" { // its first statements take long
-			scratch := filepath.Join(t.TempDir(), "scratch")
-			for _, text := range []string{"CREATE TABLE {path} USING delta AS SELECT 1 AS id", "INSERT INTO {path} VALUES (2)", "UPDATE {path} SET id = 3 WHERE id = 2"} {
-				w.ask(t, scratch, request{"do": "sql", "text": text})
-			}
-		}
-		list = append(list, w)
 	}
-	return list
-}
-
-type request map[string]any
-
-// do changes a table, which must succeed.
-func (w *writer) do(t testing.TB, r *rig, q request) {
-	t.Helper()
-	w.ask(t, r.store.Store.String(), q)
-}
-
-func (w *writer) ask(t testing.TB, path string, q request) {
-	t.Helper()
-	q["path"] = path
-	line, err := json.Marshal(q)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.process.stdin.Write(append(line, '\n')); err != nil {
-		t.Fatalf("%s has ended: %v\n%s", w.name, err, w.process.errors)
-	}
-	raw, err := w.answers.ReadBytes('\n')
-	if err != nil {
-		t.Fatalf("%s has ended: %v\n%s", w.name, err, w.process.errors)
-	}
-	var answer struct{ Error string }
-	if err := json.Unmarshal(raw, &answer); err != nil {
-		t.Fatalf("%s: %v in %.200s", w.name, err, raw)
-	}
-	if answer.Error != "" {
-		t.Fatalf("%s %v: %s", w.name, q, answer.Error)
-	}
+	return e
 }
 
 // user is an event of a user: op, id, city, the day and hour of July 2022 in
@@ -151,13 +99,15 @@ func TestDeltaRSCommits(t *testing.T) { foreignCommits(t, "delta-rs", false, tru
 // TestSparkCommits does the same with Spark, under a process that runs.
 func TestSparkCommits(t *testing.T) { foreignCommits(t, "Spark", true) }
 
-func foreignCommits(t *testing.T, engine string, lives ...bool) {
-	writers := startWriters(t, engine)
-	readers := startEngines(t)[:1]
+func foreignCommits(t *testing.T, name string, lives ...bool) {
+	w, reader := startEngine(t, "delta-rs"), startEngine(t, "delta-rs")
+	if name == "Spark" {
+		w = startSpark(t)
+	}
 	const plain = "1 Suzhou, 2 Hangzhou, 4 Wuxi, 5 Suzhou, 6 Hangzhou"
 	for _, c := range []struct {
 		name  string
-		do    func(t *testing.T, w *writer, r *rig)
+		do    func(t *testing.T, w *engine, r *rig)
 		spark bool // Spark alone can do it
 		// rows are those of the 17th; foreign is the operation that its seal lists.
 		rows, foreign string
@@ -168,14 +118,14 @@ func foreignCommits(t *testing.T, engine string, lives ...bool) {
 		{name: "delete", do: one(request{"do": "delete", "where": "id = 4"}), rows: "1 Suzhou, 2 Hangzhou, 5 Suzhou, 6 Hangzhou", foreign: "DELETE"},
 		{name: "update", do: one(request{"do": "update", "set": map[string]string{"city": "'Foshan'"}, "where": "id in (2, 4)"}), rows: "1 Suzhou, 2 Hangzhou, 4 Foshan, 5 Suzhou, 6 Hangzhou", foreign: "UPDATE"},
 		{name: "optimize", do: one(request{"do": "optimize"}), rows: plain},
-		{name: "update and optimize", do: func(t *testing.T, w *writer, r *rig) {
+		{name: "update and optimize", do: func(t *testing.T, w *engine, r *rig) {
 			w.do(t, r, request{"do": "update", "set": map[string]string{"city": "'Foshan'"}, "where": "id = 4"})
 			w.do(t, r, request{"do": "optimize"})
 		}, rows: "1 Suzhou, 2 Hangzhou, 4 Foshan, 5 Suzhou, 6 Hangzhou", foreign: "UPDATE"},
 		{name: "comment", do: one(request{"do": "comment", "text": "users"}), rows: plain},
 		{name: "add column", do: one(request{"do": "add", "column": "note"}), rows: plain},
 		{name: "rename column", spark: true, do: one(request{"do": "rename", "from": "city", "to": "town"}), stops: "columnMapping", repair: "restore"},
-		{name: "restore to the seal", do: func(t *testing.T, w *writer, r *rig) {
+		{name: "restore to the seal", do: func(t *testing.T, w *engine, r *rig) {
 			w.do(t, r, request{"do": "restore", "version": r.progress().LastSeal})
 		}, stops: "made rows of an older version live again", repair: "rollback"},
 		{name: "restore to before the seal", do: one(request{"do": "restore", "version": 0}), stops: "made rows of an older version live again", repair: "restore"},
@@ -183,77 +133,74 @@ func foreignCommits(t *testing.T, engine string, lives ...bool) {
 		{name: "replace", spark: true, do: one(request{"do": "replace", "rows": [][]any{{70, "f", "Foshan", 7}}}), stops: "its properties gscd.* are gone", repair: "check"},
 		{name: "key twice", do: one(request{"do": "append", "rows": [][]any{{2, "f", "Foshan", 7}}}), stops: "a key is live twice: key id=2", repair: "delete"},
 	} {
-		for _, w := range writers {
-			if c.spark && w.name != "Spark" {
-				continue
-			}
-			for _, running := range lives {
-				t.Run(fmt.Sprintf("%s, %s, running %v", c.name, w.name, running), func(t *testing.T) {
-					r, topic := usersRig(t)
-					last := r.progress()
-					r.restart()
-					if running {
-						r.under(func() { c.do(t, w, r) })
-					} else {
-						c.do(t, w, r)
+		if c.spark && name != "Spark" {
+			continue
+		}
+		for _, running := range lives {
+			t.Run(fmt.Sprintf("%s, %s, running %v", c.name, w.name, running), func(t *testing.T) {
+				r, topic := usersRig(t)
+				last := r.progress()
+				r.restart()
+				if running {
+					r.under(func() { c.do(t, w, r) })
+				} else {
+					c.do(t, w, r)
+				}
+				goOn(topic)
+				r.clock = instant(t, "2022-07-18T01:00:00+08:00")
+				err := r.work()
+				rows := c.rows
+				if c.stops == "" && err != nil {
+					t.Fatal(err)
+				}
+				if c.stops != "" {
+					if err == nil || !strings.Contains(err.Error(), c.stops) {
+						t.Fatalf("error %v, want %q", err, c.stops)
 					}
-					goOn(topic)
-					r.clock = instant(t, "2022-07-18T01:00:00+08:00")
-					err := r.work()
-					rows := c.rows
-					if c.stops == "" && err != nil {
+					t.Log(err)
+					r.putRight(t, w, c.repair, err, last)
+					r.restart()
+					r.mustWork()
+					rows = plain
+				}
+				m := r.labels()
+				for label, want := range map[string]string{"2022-07-16": usersOf16, "2022-07-17": rows} {
+					resolved, err := m.Resolve(label, true)
+					if err != nil {
 						t.Fatal(err)
 					}
-					if c.stops != "" {
-						if err == nil || !strings.Contains(err.Error(), c.stops) {
-							t.Fatalf("error %v, want %q", err, c.stops)
-						}
-						t.Log(err)
-						r.putRight(t, w, c.repair, err, last)
-						r.restart()
-						r.mustWork()
-						rows = plain
+					if got := cities(t, r, resolved.Entry.Version); got != want {
+						t.Errorf("%s is %s, want %s", label, got, want)
 					}
-					m := r.labels()
-					for label, want := range map[string]string{"2022-07-16": usersOf16, "2022-07-17": rows} {
-						resolved, err := m.Resolve(label, true)
-						if err != nil {
-							t.Fatal(err)
-						}
-						if got := cities(t, r, resolved.Entry.Version); got != want {
-							t.Errorf("%s is %s, want %s", label, got, want)
-						}
-						s, err := r.table().SnapshotAt(ctx, resolved.Entry.Version)
-						if err != nil {
-							t.Fatal(err)
-						}
-						for _, e := range readers {
-							got, err := e.read(t, r.store.Store.String(), resolved.Entry.Version, "true")
-							if err != nil {
-								t.Error(err)
-							} else if d := got.differs(ownContent(t, r.store.Store, s, nil)); d != "" {
-								t.Errorf("%s: %s reads other rows: %s", label, e.name, d)
-							}
-						}
+					s, err := r.table().SnapshotAt(ctx, resolved.Entry.Version)
+					if err != nil {
+						t.Fatal(err)
 					}
-					if ev := r.evidence("2022-07-17"); c.stops == "" {
-						if marked := slices.Contains(ev.Attributes, "foreign"); marked != (c.foreign != "") {
-							t.Errorf("attributes %v", ev.Attributes)
-						}
-						if c.foreign != "" && (len(ev.Foreign) != 1 || ev.Foreign[0].Operation != c.foreign || ev.Foreign[0].Engine == "") {
-							t.Errorf("the seal lists %+v", ev.Foreign)
-						}
+					own := ownContent(t, r.store.Store, s, nil)
+					got, err := reader.read(t, r.store.Store.String(), resolved.Entry.Version, "true", own)
+					if err != nil {
+						t.Error(err)
+					} else if d := got.differs(own); d != "" {
+						t.Errorf("%s: delta-rs reads other rows: %s", label, d)
 					}
-					gscd(t, "check", "--table", r.store.Store.String(), "--deep")
-				})
-			}
+				}
+				if ev := r.evidence("2022-07-17"); c.stops == "" {
+					if marked := slices.Contains(ev.Attributes, "foreign"); marked != (c.foreign != "") {
+						t.Errorf("attributes %v", ev.Attributes)
+					}
+					if c.foreign != "" && (len(ev.Foreign) != 1 || ev.Foreign[0].Operation != c.foreign || ev.Foreign[0].Engine == "") {
+						t.Errorf("the seal lists %+v", ev.Foreign)
+					}
+				}
+				gscd(t, "check", "--table", r.store.Store.String(), "--deep")
+			})
 		}
 	}
 }
 
 // one is a change of one request.
-func one(q request) func(*testing.T, *writer, *rig) {
-	return func(t *testing.T, w *writer, r *rig) { w.do(t, r, q) }
+func one(q request) func(*testing.T, *engine, *rig) {
+	return func(t *testing.T, w *engine, r *rig) { w.do(t, r, q) }
 }
 
 // under does something just before the next commit of gscd's is written.
@@ -269,7 +216,7 @@ func (r *rig) under(do func()) {
 }
 
 // putRight does what the error says.
-func (r *rig) putRight(t *testing.T, w *writer, how string, err error, last *progress.Progress) {
+func (r *rig) putRight(t *testing.T, w *engine, how string, err error, last *progress.Progress) {
 	t.Helper()
 	if how != "delete" && !errors.Is(err, ingest.ErrForeignCommit) {
 		t.Errorf("%v wraps no sentinel", err)
@@ -300,8 +247,7 @@ func (r *rig) putRight(t *testing.T, w *writer, how string, err error, last *pro
 // TestCase22CompactionAndIngest is the given case with delta-rs as the compactor, in
 // both orders: it compacts under the ingester's commit, and the ingester commits first.
 func TestCase22CompactionAndIngest(t *testing.T) {
-	w := startWriters(t, "delta-rs")[0]
-	reader := startEngines(t)[0]
+	w := startEngine(t, "delta-rs")
 	c := theCase(t, 22)
 	var want []string
 	c.expect(nil, "snapshots")[0].into(t, "snapshots", &want)
@@ -329,11 +275,12 @@ func TestCase22CompactionAndIngest(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				got, err := reader.read(t, r.store.Store.String(), resolved.Entry.Version, "true")
+				own := ownContent(t, r.store.Store, s, nil)
+				got, err := w.read(t, r.store.Store.String(), resolved.Entry.Version, "true", own)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if d := got.differs(ownContent(t, r.store.Store, s, nil)); d != "" {
+				if d := got.differs(own); d != "" {
 					t.Errorf("%s: delta-rs reads other rows: %s", label, d)
 				}
 				if ev := r.evidence(label); len(ev.Foreign) > 0 {

@@ -19,47 +19,51 @@ import (
 	"github.com/gscd-io/gscd/query"
 )
 
-// engine is a foreign reader at work; engines/rows.py describes how to talk to it.
+// engine is another engine at work; engines/rows.py and writes.py say how to talk to it.
 type engine struct {
 	name    string
 	process *process
 	answers *bufio.Reader
+	gateway *gateway // Trino's alone: what it writes on lies there
 }
 
-// startEngines starts every foreign reader, once for many requests: most of
-// their time goes into starting.
-func startEngines(t testing.TB) []*engine {
+// startEngine starts an engine by its name in the list of engines, once for many
+// requests: most of their time goes into starting. Engines that write take all requests
+// of writes.py, others only read.
+func startEngine(t testing.TB, name string) *engine {
 	t.Helper()
-	python := filepath.Join(component(t, "python"), "bin", "python")
-	kernel := filepath.Join(component(t, "kernel"), "*")
-	list := []*engine{
-		{name: "delta-rs", process: startProcess(t, python, engineFile(t, "rows.py"), "delta-rs")},
-		{name: "DuckDB", process: startProcess(t, python, engineFile(t, "rows.py"), "duckdb")},
-		{name: "Delta Kernel", process: startProcess(t, "java", "-Xmx512m", "-XX:+UseSerialGC", "-cp", kernel, engineFile(t, "KRead.java"))},
+	e := &engine{name: name}
+	python := func(of string, args ...string) *process {
+		python := filepath.Join(component(t, of), "bin", "python")
+		return startProcess(t, python, append([]string{engineFile(t, args[0])}, args[1:]...)...)
 	}
-	for _, e := range list {
-		e.answers = bufio.NewReader(e.process.stdout)
+	switch name {
+	case "delta-rs":
+		e.process = python("python", "writes.py", "delta-rs")
+	case "Spark":
+		e.process = python("spark", "writes.py", "spark", component(t, "spark-jars"))
+	case "Trino":
+		e.gateway = startGateway(t)
+		e.process = python("python", "writes.py", "trino", startTrino(t, e.gateway))
+	case "Delta Kernel":
+		e.process = startProcess(t, "java", "-Xmx512m", "-XX:+UseSerialGC", "-cp", filepath.Join(component(t, "kernel"), "*"), engineFile(t, "KRead.java"))
+	default:
+		e.process = python("python", "rows.py", strings.ToLower(name))
 	}
-	return list
+	e.answers = bufio.NewReader(e.process.stdout)
+	return e
 }
 
-// content is a version of a table in a form that engines can be compared by: a
-// cell is nil or a text that holds the value exactly.
-type content struct {
-	Columns [][2]string `json:"columns"` // name and Delta type
-	Rows    [][]*string `json:"rows"`
-	Error   string      `json:"error"`
-}
+type request map[string]any
 
-// read asks the engine for the rows of a version for which a condition in its SQL
-// is true, "true" for all.
-func (e *engine) read(t testing.TB, path string, version int64, where string) (*content, error) {
+// ask sends a request and gives the answer; the error is the engine's own.
+func (e *engine) ask(t testing.TB, q request) (*content, error) {
 	t.Helper()
-	request, err := json.Marshal(map[string]any{"path": path, "version": version, "where": where})
+	line, err := json.Marshal(q)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := e.process.stdin.Write(append(request, '\n')); err != nil {
+	if _, err := e.process.stdin.Write(append(line, '\n')); err != nil {
 		t.Fatalf("%s has ended: %v\n%s", e.name, err, e.process.errors)
 	}
 	answer, err := e.answers.ReadBytes('\n')
@@ -75,6 +79,34 @@ func (e *engine) read(t testing.TB, path string, version int64, where string) (*
 		return nil, fmt.Errorf("%s: %s", e.name, first)
 	}
 	return &c, nil
+}
+
+// read asks for the rows of a version for which a condition in the engine's SQL is
+// true, "true" for all. like tells the types to an engine that does not know them all.
+func (e *engine) read(t testing.TB, path string, version int64, where string, like *content) (*content, error) {
+	t.Helper()
+	types := map[string]string{}
+	for _, c := range like.Columns {
+		types[c[0]] = c[1]
+	}
+	return e.ask(t, request{"do": "read", "path": path, "version": version, "where": where, "types": types})
+}
+
+// do changes a table, which must succeed.
+func (e *engine) do(t testing.TB, r *rig, q request) {
+	t.Helper()
+	q["path"] = r.store.Store.String()
+	if _, err := e.ask(t, q); err != nil {
+		t.Fatalf("%v: %v", q, err)
+	}
+}
+
+// content is a version of a table in a form that engines can be compared by: a
+// cell is nil or a text that holds the value exactly.
+type content struct {
+	Columns [][2]string `json:"columns"` // name and Delta type
+	Rows    [][]*string `json:"rows"`
+	Error   string      `json:"error"`
 }
 
 // ownContent is what gscd itself reads of a version: the rows that take wants,
@@ -115,16 +147,56 @@ func cellText(t schema.Type, v schema.Value) string {
 		return strconv.FormatBool(v.I == 1)
 	case schema.Int:
 		return strconv.FormatInt(v.I, 10)
-	case schema.Float:
+	case schema.Float: // one NaN is like another
+		if f := v.Float32(); f != f {
+			return "7fc00000"
+		}
 		return fmt.Sprintf("%08x", uint32(v.I))
 	case schema.Double:
+		if f := v.Float64(); f != f {
+			return "7ff8000000000000"
+		}
 		return fmt.Sprintf("%016x", uint64(v.I))
 	case schema.Dec:
 		return v.DecimalText(t.Scale)
 	case schema.Binary:
 		return hex.EncodeToString([]byte(v.S))
+	case schema.Compound:
+		return partsText(t, v)
 	}
 	return v.S
+}
+
+// partsText gives the cells of a struct, an array or a map as a list in JSON.
+func partsText(t schema.Type, v schema.Value) string {
+	cells := []*string{}
+	i := 0
+	for part := range v.Parts() {
+		of := t.Nested.Element
+		switch {
+		case t.Primitive == schema.Struct:
+			of = t.Nested.Fields[i].Type
+		case t.Primitive == schema.Map && i%2 == 0:
+			of = t.Nested.Key
+		}
+		var cell *string
+		if !part.IsNull() {
+			text := cellText(of, part)
+			cell = &text
+		}
+		cells = append(cells, cell)
+		i++
+	}
+	if t.Primitive == schema.Map {
+		pairs := slices.Collect(slices.Chunk(cells, 2))
+		slices.SortFunc(pairs, func(a, b []*string) int { return strings.Compare(*a[0], *b[0]) })
+		cells = append([]*string{}, slices.Concat(pairs...)...)
+	}
+	raw, err := json.Marshal(cells)
+	if err != nil {
+		return err.Error()
+	}
+	return string(raw)
 }
 
 // differs says how what an engine read differs from what it should be, "" where
@@ -138,8 +210,14 @@ func (c *content) differs(want *content) string {
 	if len(more)+len(fewer) == 0 {
 		return ""
 	}
-	show := func(rows []string) string { return strings.Join(rows[:min(3, len(rows))], "\n    ") }
-	return fmt.Sprintf("%d rows, want %d; %d of them wrong:\n    %s\n  %d missing:\n    %s",
+	show := func(rows []string) string {
+		var b strings.Builder
+		for _, r := range rows[:min(3, len(rows))] {
+			fmt.Fprintf(&b, "\n    %.400s", r)
+		}
+		return b.String()
+	}
+	return fmt.Sprintf("%d rows, want %d; %d of them wrong:%s\n  %d missing:%s",
 		len(got), len(wanted), len(more), show(more), len(fewer), show(fewer))
 }
 

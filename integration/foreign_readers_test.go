@@ -14,99 +14,10 @@ import (
 	"github.com/gscd-io/gscd/query"
 )
 
-var foreignTables = []struct {
-	name string
-	make func(t *testing.T) foreignTable
-}{
-	{"merge on read", mergeOnRead},
-	{"copy on write", copyOnWrite},
-	{"partitioned", partitioned},
-	{"rolled back", rolledBack},
-	{"cleaned", cleaned(false)},
-	{"cleaned, copy on write", cleaned(true)},
-	{"grown", grown},
-	{"long log", longLog},
-	{"recorded types", recorded},
-	{"recorded orders", recordedOrders},
-	{"dead letters", deadLetterTable},
-}
-
-// TestForeignReaders holds P6: what other engines read of a version, by number
-// and without a plug-in, is what gscd reads of it, value for value.
-func TestForeignReaders(t *testing.T) {
-	engines := startEngines(t)
-	for _, c := range foreignTables {
-		t.Run(c.name, func(t *testing.T) {
-			f := c.make(t)
-			table := f.table()
-			rows := 0
-			for _, v := range f.versions {
-				s, err := table.SnapshotAt(ctx, v)
-				if err != nil {
-					t.Fatal(err)
-				}
-				want := ownContent(t, f.store.Store, s, nil)
-				rows += len(want.Rows)
-				for _, e := range engines {
-					got, err := e.read(t, f.store.Store.String(), v, "true")
-					if err != nil {
-						t.Errorf("version %d: %v", v, err)
-					} else if d := got.differs(want); d != "" {
-						t.Errorf("version %d: %s reads other rows than gscd:\n  %s", v, e.name, d)
-					}
-				}
-			}
-			t.Logf("%d versions, %d rows", len(f.versions), rows)
-			if rows == 0 {
-				t.Error("the table has no row, so nothing was compared")
-			}
-		})
-	}
-}
-
-// TestForeignFilters holds the statistics that gscd writes against engines that
-// leave files and row groups out by them: a condition on any column must find the
-// rows that it finds when every row is looked at.
-func TestForeignFilters(t *testing.T) {
-	engines := startEngines(t)[:2] // those with SQL
-	for _, c := range []struct {
-		name    string
-		make    func(t *testing.T) foreignTable
-		columns string // what their names begin with
-		least   int    // conditions
-	}{{"merge on read", mergeOnRead, "", 80}, {"partitioned", partitioned, "p_", 15}} {
-		t.Run(c.name, func(t *testing.T) {
-			f := c.make(t)
-			s, err := f.table().Snapshot(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
-			scan, err := query.NewScan(f.store.Store, s, query.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			conditions := conditionsFor(t, scan, c.columns)
-			if len(conditions) < c.least {
-				t.Errorf("only %d conditions", len(conditions))
-			}
-			for _, k := range conditions {
-				want := ownContent(t, f.store.Store, s, k.take)
-				for _, e := range engines {
-					got, err := e.read(t, f.store.Store.String(), s.Version(), k.sql[e.name])
-					if err != nil {
-						t.Errorf("%s: %v", k.sql[e.name], err)
-					} else if d := got.differs(want); d != "" {
-						t.Errorf("%s where %s:\n  %s", e.name, k.sql[e.name], d)
-					}
-				}
-			}
-		})
-	}
-}
-
-// condition is a filter on one column, by engine and as a function.
+// condition is a filter on one column, in an engine's SQL and as a function. An engine
+// that can't be asked has "".
 type condition struct {
-	sql  map[string]string
+	sql  func(engine string) string
 	take func(row []schema.Value) bool
 }
 
@@ -143,21 +54,26 @@ func conditionsFor(t *testing.T, scan *query.Scan, prefix string) []condition {
 			}
 		}
 		add := func(operator string, v schema.Value, holds func(order int) bool) {
-			c := condition{sql: map[string]string{}, take: func(row []schema.Value) bool {
-				return !row[i].IsNull() && holds(schema.Compare(row[i], v))
-			}}
-			for _, e := range []string{"delta-rs", "DuckDB"} {
-				c.sql[e] = fmt.Sprintf("\"%s\" %s %s", f.Name, operator, literal(e, f.Type, v))
-			}
-			out = append(out, c)
+			out = append(out, condition{
+				func(engine string) string {
+					value := literal(engine, f.Type, v)
+					if value == "" {
+						return ""
+					}
+					return quotedName(engine, f.Name) + " " + operator + " " + value
+				},
+				func(row []schema.Value) bool { return !row[i].IsNull() && holds(schema.Compare(row[i], v)) },
+			})
 		}
 		add("=", values[i][rng.IntN(len(values[i]))], func(o int) bool { return o == 0 })
 		if v := lo; v.Kind != schema.Float && v.Kind != schema.Double { // SQL's order of NaN and -0.0 is no order of ours
 			add("<=", lo, func(o int) bool { return o <= 0 })
 			add(">=", hi, func(o int) bool { return o >= 0 })
 		}
-		null := fmt.Sprintf("\"%s\" is null", f.Name)
-		out = append(out, condition{map[string]string{"delta-rs": null, "DuckDB": null}, func(row []schema.Value) bool { return row[i].IsNull() }})
+		out = append(out, condition{
+			func(engine string) string { return quotedName(engine, f.Name) + " is null" },
+			func(row []schema.Value) bool { return row[i].IsNull() },
+		})
 	}
 	return out
 }
@@ -175,33 +91,97 @@ func hasLiteral(v schema.Value) bool {
 	return !strings.ContainsRune(v.S, 0)
 }
 
-// literal writes a value in an engine's SQL.
+func quotedName(engine, name string) string {
+	if engine == "Spark" {
+		return "`" + name + "`"
+	}
+	return `"` + name + `"`
+}
+
+// literal writes a value in an engine's SQL, "" where the engine can't hold it exactly.
 func literal(engine string, t schema.Type, v schema.Value) string {
-	quoted := func(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
-	at := time.UnixMicro(v.I).UTC().Format("2006-01-02T15:04:05.000000")
+	double := map[string]string{"ClickHouse": "Float64"}
+	float := map[string]string{"ClickHouse": "Float32", "Trino": "real", "Polars": "real"}
+	name := func(of map[string]string, other string) string {
+		if n := of[engine]; n != "" {
+			return n
+		}
+		return other
+	}
+	quoted := func(s string) string {
+		s = strings.ReplaceAll(s, "'", "''")
+		switch engine {
+		case "Spark", "ClickHouse": // a backslash escapes there; of two quotes Spark makes none
+			s = strings.ReplaceAll(strings.ReplaceAll(s, `\`, `\\`), "''", `\'`)
+		}
+		return "'" + s + "'"
+	}
+	when := time.UnixMicro(v.I).UTC()
+	at := when.Format("2006-01-02T15:04:05.000000")
+	spaced := strings.Replace(at, "T", " ", 1)
 	switch t.Primitive {
 	case schema.Boolean:
 		return strconv.FormatBool(v.I == 1)
 	case schema.FloatType:
-		return fmt.Sprintf("cast('%s' as float)", strconv.FormatFloat(float64(v.Float32()), 'g', -1, 32))
+		return fmt.Sprintf("cast('%s' as %s)", strconv.FormatFloat(float64(v.Float32()), 'g', -1, 32), name(float, "float"))
 	case schema.DoubleType:
-		return fmt.Sprintf("cast('%s' as double)", strconv.FormatFloat(v.Float64(), 'g', -1, 64))
+		return fmt.Sprintf("cast('%s' as %s)", strconv.FormatFloat(v.Float64(), 'g', -1, 64), name(double, "double"))
 	case schema.DecimalType:
 		return fmt.Sprintf("cast('%s' as %s)", v.DecimalText(t.Scale), t)
 	case schema.StringType:
 		return quoted(v.S)
 	case schema.Date:
-		return "cast('" + time.Unix(v.I*86400, 0).UTC().Format("2006-01-02") + "' as date)"
-	case schema.TimestampNTZ:
-		if engine == "delta-rs" { // its TIMESTAMP has nanoseconds, and no year 1000
-			return "arrow_cast('" + at + "', 'Timestamp(Microsecond, None)')"
+		day := time.Unix(v.I*86400, 0).UTC().Format("2006-01-02")
+		if engine == "ClickHouse" {
+			if v.I < clickHouseFirst || v.I > clickHouseLast {
+				return ""
+			}
+			return "toDate32('" + day + "')"
 		}
-		return "timestamp '" + at + "'"
-	case schema.Timestamp:
-		if engine == "delta-rs" {
+		return "cast('" + day + "' as date)"
+	case schema.TimestampNTZ, schema.Timestamp:
+		ntz := t.Primitive == schema.TimestampNTZ
+		switch engine {
+		case "delta-rs": // its TIMESTAMP has nanoseconds, and no year 1000
+			if ntz {
+				return "arrow_cast('" + at + "', 'Timestamp(Microsecond, None)')"
+			}
 			return "arrow_cast('" + at + "Z', 'Timestamp(Microsecond, Some(\"UTC\"))')"
+		case "ClickHouse":
+			if day := floorDays(v.I); day < clickHouseFirst || day > clickHouseLast {
+				return ""
+			}
+			return "toDateTime64('" + spaced + "', 6, 'UTC')"
+		case "Spark":
+			if ntz {
+				return "timestamp_ntz '" + spaced + "'"
+			}
+			return "timestamp '" + spaced + "Z'"
+		case "Trino":
+			if ntz {
+				return "timestamp '" + spaced + "'"
+			}
+			return "" // it cuts microseconds off, which a row of its own tells
+		case "Polars":
+			return "" // its SQL has no such constant
+		}
+		if ntz {
+			return "timestamp '" + at + "'"
 		}
 		return "timestamptz '" + at + "+00'"
 	}
 	return strconv.FormatInt(v.I, 10)
 }
+
+// floorDays gives the day of a time in microseconds.
+func floorDays(micros int64) int64 {
+	const day = 86400 * 1000000
+	return (micros - ((micros%day)+day)%day) / day
+}
+
+// The first and last day that ClickHouse can write in SQL: 1900-01-01, 2299-12-31. (It
+// reads others.)
+const (
+	clickHouseFirst = -25567
+	clickHouseLast  = 120529
+)

@@ -21,14 +21,16 @@ import (
 func localRig(t testing.TB, source ingest.Source, change ...func(*ingest.Options)) *rig {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "it's a table") // a path that needs quoting
-	open := func(path string) *local.Store {
-		s, err := local.New(path, local.Options{NoSync: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
+	return rigOn(t, localStore(t, dir), localStore(t, dir+"__dead_letter"), source, change...)
+}
+
+func localStore(t testing.TB, path string) *local.Store {
+	t.Helper()
+	s, err := local.New(path, local.Options{NoSync: true})
+	if err != nil {
+		t.Fatal(err)
 	}
-	return rigOn(t, open(dir), open(dir+"__dead_letter"), source, change...)
+	return s
 }
 
 // zooRig makes a table that takes what the zoo sends.

@@ -271,12 +271,13 @@ func (f *traffic) checkEngine(r *rig, rs *engine) (rows int) {
 		if err != nil {
 			f.t.Fatal(err)
 		}
-		got, err := rs.read(f.t, r.store.Store.String(), e.Version, "true")
+		own := ownContent(f.t, r.store.Store, snapshot, nil)
+		got, err := rs.read(f.t, r.store.Store.String(), e.Version, "true", own)
 		if err != nil {
 			f.t.Errorf("%s: %v", e.Name, err)
 			continue
 		}
-		if d := got.differs(ownContent(f.t, r.store.Store, snapshot, nil)); d != "" {
+		if d := got.differs(own); d != "" {
 			f.t.Errorf("delta-rs, %s: %s", e.Name, d)
 		}
 		rows += len(got.Rows)

@@ -3,7 +3,6 @@
 package integration
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -82,9 +81,7 @@ func TestS3Ingest(t *testing.T) {
 	r := rigOn(t, g.open(t, "dim/stock"), g.open(t, "dim/stock__dead_letter"), nil, stream.options(t))
 	stream.checkDays(t, r)
 
-	python := filepath.Join(component(t, "python"), "bin", "python")
-	rs := &engine{name: "delta-rs", process: startProcess(t, python, engineFile(t, "rows.py"), "delta-rs")}
-	rs.answers = bufio.NewReader(rs.process.stdout)
+	rs := startEngine(t, "delta-rs")
 	days := 0
 	for _, e := range r.labels().Entries {
 		if e.State != savepoint.Sealed && e.State != savepoint.Open {
@@ -104,12 +101,13 @@ func TestS3Ingest(t *testing.T) {
 			printed = append(printed, parseRow(t, []byte(line)))
 		}
 		sameRows(t, "gscd query --as-of "+e.Name, printed, want)
-		got, err := rs.read(t, address, e.Version, "true")
+		own := ownContent(t, r.store.Store, snapshot, nil)
+		got, err := rs.read(t, address, e.Version, "true", own)
 		if err != nil {
 			t.Errorf("%s: %v", e.Name, err)
 			continue
 		}
-		if d := got.differs(ownContent(t, r.store.Store, snapshot, nil)); d != "" {
+		if d := got.differs(own); d != "" {
 			t.Errorf("delta-rs, %s: %s", e.Name, d)
 		}
 	}

@@ -5,9 +5,11 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.delta.kernel.Scan;
 import io.delta.kernel.Snapshot;
 import io.delta.kernel.TableManager;
+import io.delta.kernel.data.ArrayValue;
 import io.delta.kernel.data.ColumnVector;
 import io.delta.kernel.data.ColumnarBatch;
 import io.delta.kernel.data.FilteredColumnarBatch;
+import io.delta.kernel.data.MapValue;
 import io.delta.kernel.data.Row;
 import io.delta.kernel.defaults.engine.DefaultEngine;
 import io.delta.kernel.engine.Engine;
@@ -22,6 +24,8 @@ import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.util.HexFormat;
 import java.util.Optional;
+import java.util.TreeMap;
+import java.util.stream.Collectors;
 import org.apache.hadoop.conf.Configuration;
 
 /** Delta Kernel's side of the protocol that rows.py describes, without conditions. */
@@ -100,12 +104,35 @@ public class KRead {
     if (t instanceof ShortType) return String.valueOf(v.getShort(row));
     if (t instanceof IntegerType || t instanceof DateType) return String.valueOf(v.getInt(row));
     if (t instanceof LongType || t instanceof TimestampType || t instanceof TimestampNTZType) return String.valueOf(v.getLong(row));
-    if (t instanceof FloatType) return String.format("%08x", Float.floatToRawIntBits(v.getFloat(row)));
-    if (t instanceof DoubleType) return String.format("%016x", Double.doubleToRawLongBits(v.getDouble(row)));
+    if (t instanceof FloatType) return String.format("%08x", Float.floatToIntBits(v.getFloat(row)));
+    if (t instanceof DoubleType) return String.format("%016x", Double.doubleToLongBits(v.getDouble(row)));
     if (t instanceof DecimalType) return v.getDecimal(row).toPlainString();
     if (t instanceof StringType) return v.getString(row);
     if (t instanceof BinaryType) return HexFormat.of().formatHex(v.getBinary(row));
+    if (t instanceof StructType || t instanceof ArrayType || t instanceof MapType) return parts(v, row).toString();
     throw new IllegalArgumentException("type " + t);
+  }
+
+  private static ArrayNode parts(ColumnVector v, int row) {
+    ArrayNode list = JSON.createArrayNode();
+    if (v.getDataType() instanceof StructType) {
+      for (int i = 0; i < ((StructType) v.getDataType()).length(); i++) {
+        list.add(cell(v.getChild(i), row));
+      }
+    } else if (v.getDataType() instanceof ArrayType) {
+      ArrayValue a = v.getArray(row);
+      for (int i = 0; i < a.getSize(); i++) {
+        list.add(cell(a.getElements(), i));
+      }
+    } else {
+      MapValue m = v.getMap(row);
+      TreeMap<String, String> pairs = new TreeMap<>();
+      for (int i = 0; i < m.getSize(); i++) {
+        pairs.put(cell(m.getKeys(), i), cell(m.getValues(), i));
+      }
+      pairs.forEach((key, value) -> list.add(key).add(value));
+    }
+    return list;
   }
 
   private static String typeName(DataType t) {
@@ -113,6 +140,11 @@ public class KRead {
       return "decimal(" + ((DecimalType) t).getPrecision() + "," + ((DecimalType) t).getScale() + ")";
     }
     if (t instanceof StringType) return "string"; // else with its collation
+    if (t instanceof ArrayType) return "array<" + typeName(((ArrayType) t).getElementType()) + ">";
+    if (t instanceof MapType) return "map<" + typeName(((MapType) t).getKeyType()) + "," + typeName(((MapType) t).getValueType()) + ">";
+    if (t instanceof StructType) {
+      return ((StructType) t).fields().stream().map(f -> f.getName() + ":" + typeName(f.getDataType())).collect(Collectors.joining(",", "struct<", ">"));
+    }
     return t.toString();
   }
 }

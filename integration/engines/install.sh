@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # install.sh DIR puts the real components of the integration tests below DIR, at the
 # versions named in this folder: Kafka, Delta Kernel, Spark, a Python environment with
-# delta-rs and DuckDB, an S3 server, and the emulators of other storages. What is there
-# already in that version stays.
+# delta-rs, Polars, DuckDB and ClickHouse, an S3 server, and the emulators of other
+# storages. What is there already in that version stays. Trino (821 MB to fetch) is
+# put there with GSCD_ENGINES=all.
 set -euo pipefail
 dir=${1:?install.sh DIR}
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -61,6 +62,15 @@ packages() {
     npm install --prefix "$1" --no-audit --no-fund --no-package-lock --ignore-scripts
 }
 
+trino() {
+  mvn -q -B org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy \
+    -Dartifact="$(cat "$2")" -DoutputDirectory="$1" -Dmdep.overWriteReleases=false &&
+    # The plugins are hard-linked to each other, so that all of them must come out first.
+    tar xzf "$1"/trino-server-*.tar.gz -C "$1" --strip-components=1 &&
+    rm "$1"/trino-server-*.tar.gz &&
+    find "$1/plugin" -mindepth 1 -maxdepth 1 ! -name delta-lake -exec rm -rf {} +
+}
+
 needed java mvn python3 go npm
 component kafka jars kafka-pom.xml
 component kernel jars kernel-pom.xml
@@ -71,3 +81,6 @@ component versitygw gateway versitygw.txt
 component fake-gcs-server gateway fake-gcs-server.txt
 component azurite packages azurite-package.json
 component moto python moto-requirements.txt
+if [ "${GSCD_ENGINES:-}" = all ]; then
+  component trino trino trino.txt
+fi

@@ -1,15 +1,19 @@
-"""writes.py ENGINE changes Delta tables as another engine does.
+"""writes.py ENGINE changes Delta tables as another engine does, and reads them.
 
-ENGINE is delta-rs or spark. A request is a line of JSON with "path", "do" and what that
-takes; the answer is a line {} or {"error": ...}. Rows are of the columns id, name, city
-and level, as the cases have them.
+ENGINE is delta-rs, spark with the folder of its jars, or trino with the address of a
+server. A request is a line of JSON with "path", "do" and what that takes; the answer is a
+line {} or {"error": ...}. Rows are of "columns", or else of the columns id, name, city and
+level, as the cases have them; columns that are not named become NULL.
 
     append rows           rows are [[id, name, city, level], ...]
     delete where          where is SQL
     update set, where     set is {"column": "expression"}
+    merge rows            by id: the other columns are set, or the row is inserted
     optimize
     add column            a string that may be NULL
-    restore version
+    restore version       not in Trino
+    read                  as rows.py has it
+and not in Trino
     overwrite rows
     comment text
 and in Spark alone
@@ -19,9 +23,28 @@ and in Spark alone
 """
 
 import glob
-import json
 import os
 import sys
+
+import rows as readers
+
+CASES = ["id", "name", "city", "level"]
+
+
+def values(rows):
+    """The rows of VALUES in SQL."""
+    cell = lambda v: "NULL" if v is None else "'" + v.replace("'", "''") + "'" if isinstance(v, str) else repr(v)
+    return ", ".join("(" + ", ".join(cell(v) for v in r) + ")" for r in rows)
+
+
+def merge(table, q):
+    """MERGE INTO as Spark and Trino have it."""
+    columns = q["columns"]
+    return (
+        f"MERGE INTO {table} AS t USING (SELECT * FROM (VALUES {values(q['rows'])}) AS v({', '.join(columns)})) AS s ON t.id = s.id"
+        f" WHEN MATCHED THEN UPDATE SET {', '.join(f'{c} = s.{c}' for c in columns if c != 'id')}"
+        f" WHEN NOT MATCHED THEN INSERT ({', '.join(columns)}) VALUES ({', '.join('s.' + c for c in columns)})"
+    )
 
 
 def delta_rs():
@@ -29,21 +52,29 @@ def delta_rs():
     from deltalake import DeltaTable, Field, write_deltalake
     from deltalake.schema import PrimitiveType
 
-    def rows_of(path, rows):
-        types = {f.name: f.type.type for f in DeltaTable(path).schema().fields}
-        arrow = {"string": pa.string(), "long": pa.int64(), "integer": pa.int32()}
-        names = ["id", "name", "city", "level"]
-        columns = [[r[i] for r in rows] for i in range(len(names))]
-        return pa.table({n: pa.array(c, arrow[types[n]]) for n, c in zip(names, columns)})
+    read = readers.delta_rs()
+
+    def table_of(q):
+        schema = pa.schema(DeltaTable(q["path"]).schema().to_arrow())
+        columns = q.get("columns", CASES)
+        if q["do"] == "merge":
+            schema = pa.schema([schema.field(c) for c in columns])
+        return pa.Table.from_pylist([dict(zip(columns, r)) for r in q["rows"]], schema=schema)
 
     def do(q):
         path, what = q["path"], q["do"]
+        if what == "read":
+            return read(q)
         if what == "append" or what == "overwrite":
-            write_deltalake(path, rows_of(path, q["rows"]), mode=what)
+            write_deltalake(path, table_of(q), mode=what)
         elif what == "delete":
             DeltaTable(path).delete(q["where"])
         elif what == "update":
             DeltaTable(path).update(updates=q["set"], predicate=q["where"])
+        elif what == "merge":
+            columns = {c: "s." + c for c in q["columns"]}
+            merger = DeltaTable(path).merge(table_of(q), "t.id = s.id", source_alias="s", target_alias="t")
+            merger.when_matched_update({c: v for c, v in columns.items() if c != "id"}).when_not_matched_insert(columns).execute()
         elif what == "optimize":
             DeltaTable(path).optimize.compact()
         elif what == "add":
@@ -60,6 +91,7 @@ def delta_rs():
 
 def spark(jars):
     from pyspark.sql import SparkSession
+    from pyspark.sql import functions as f
 
     session = (
         SparkSession.builder.master("local[2]")
@@ -67,27 +99,63 @@ def spark(jars):
         .config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
         .config("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog")
         .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.shuffle.partitions", "1")
+        # Tables of some rows: plans and code made for large ones are most of the time.
+        .config("spark.databricks.delta.snapshotPartitions", "1")
+        .config("spark.sql.adaptive.enabled", "false")
+        .config("spark.sql.codegen.wholeStage", "false")
+        .config("spark.driver.extraJavaOptions", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1")
+        .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.warehouse.dir", "/tmp/gscd-spark-warehouse")
         .config("spark.driver.memory", "1g")
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")
 
-    def values(rows):
-        return ", ".join("(" + ", ".join("NULL" if v is None else repr(v) for v in r) + ")" for r in rows)
+    def kind(t):
+        """Delta's name of a type of Spark."""
+        match t.typeName():
+            case "struct":
+                return "struct<" + ",".join(f"{c.name}:{kind(c.dataType)}" for c in t.fields) + ">"
+            case "array":
+                return f"array<{kind(t.elementType)}>"
+            case "map":
+                return f"map<{kind(t.keyType)},{kind(t.valueType)}>"
+            case "decimal":
+                return f"decimal({t.precision},{t.scale})"
+        return t.typeName()
+
+    def answer(rows):
+        kinds = [kind(c.dataType) for c in rows.schema.fields]
+        # Python has no instant before year 1, and Spark gives others by the local clock.
+        exact = {"date": f.unix_date, "timestamp": f.unix_micros, "timestamp_ntz": lambda c: f.unix_micros(c.cast("timestamp"))}
+        names = rows.columns
+        cells = rows.select(*(exact.get(k, lambda c: c)(f.col("`" + n.replace("`", "``") + "`")) for n, k in zip(names, kinds)))
+        return {
+            "columns": list(zip(names, kinds)),
+            "rows": [[readers.text(v, k) for v, k in zip(r, kinds)] for r in cells.collect()],
+        }
 
     def do(q):
         t, what = f"delta.`{q['path']}`", q["do"]
         run = lambda text: session.sql(text).collect()
+        columns = ", ".join(q.get("columns", CASES))
+        if what == "read" and "changes" in q:
+            first, last = q["changes"]
+            feed = session.read.format("delta").option("readChangeFeed", "true").option("startingVersion", first).option("endingVersion", last)
+            return answer(feed.load(q["path"]).drop("_commit_timestamp"))
+        if what == "read":
+            return answer(session.sql(f"SELECT * FROM {t} VERSION AS OF {q['version']} WHERE {q['where']}"))
         if what == "append":
-            run(f"INSERT INTO {t} (id, name, city, level) VALUES {values(q['rows'])}")
+            run(f"INSERT INTO {t} ({columns}) VALUES {values(q['rows'])}")
         elif what == "overwrite":
-            run(f"INSERT OVERWRITE {t} (id, name, city, level) VALUES {values(q['rows'])}")
+            run(f"INSERT OVERWRITE {t} ({columns}) VALUES {values(q['rows'])}")
         elif what == "delete":
             run(f"DELETE FROM {t} WHERE {q['where']}")
         elif what == "update":
             run(f"UPDATE {t} SET " + ", ".join(f"{k} = {v}" for k, v in q["set"].items()) + f" WHERE {q['where']}")
+        elif what == "merge":
+            run(merge(t, q))
         elif what == "optimize":
             run(f"OPTIMIZE {t}")
         elif what == "add":
@@ -100,7 +168,7 @@ def spark(jars):
             run(f"ALTER TABLE {t} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
             run(f"ALTER TABLE {t} RENAME COLUMN {q['from']} TO {q['to']}")
         elif what == "replace":
-            run(f"CREATE OR REPLACE TABLE {t} USING delta AS SELECT * FROM VALUES {values(q['rows'])} AS v(id, name, city, level)")
+            run(f"CREATE OR REPLACE TABLE {t} USING delta AS SELECT * FROM VALUES {values(q['rows'])} AS v({columns})")
         elif what == "sql":
             run(q["text"].replace("{path}", t))
         else:
@@ -109,18 +177,33 @@ def spark(jars):
     return do
 
 
-def main():
-    do = delta_rs() if sys.argv[1] == "delta-rs" else spark(sys.argv[2])
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what the engines print is no answer
-    for line in sys.stdin:
-        try:
-            do(json.loads(line))
-            out = {}
-        except Exception as e:
-            out = {"error": f"{type(e).__name__}: {e}"[:2000]}
-        answers.write(json.dumps(out) + "\n")
-        answers.flush()
+def trino(address):
+    read = readers.trino(address)
+
+    def do(q):
+        what = q["do"]
+        if what == "read":
+            return read(q)
+        t = read.name_of(q["path"])
+        if what == "append":
+            read.statement(f"INSERT INTO {t} ({', '.join(q['columns'])}) VALUES {values(q['rows'])}")
+        elif what == "delete":
+            read.statement(f"DELETE FROM {t} WHERE {q['where']}")
+        elif what == "update":
+            read.statement(f"UPDATE {t} SET " + ", ".join(f"{k} = {v}" for k, v in q["set"].items()) + f" WHERE {q['where']}")
+        elif what == "merge":
+            read.statement(merge(t, q))
+        elif what == "optimize":
+            read.statement(f"ALTER TABLE {t} EXECUTE optimize")
+        elif what == "add":
+            read.statement(f"ALTER TABLE {t} ADD COLUMN {q['column']} varchar")
+        else:
+            raise ValueError(what)
+
+    return do
 
 
-main()
+ENGINES = {"delta-rs": delta_rs, "spark": spark, "trino": trino}
+
+if __name__ == "__main__":
+    readers.serve(ENGINES[sys.argv[1]](*sys.argv[2:]))

@@ -1,0 +1,83 @@
+//go:build integration
+
+package integration
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// trinoJava finds a Java that Trino runs on: that of TRINO_JAVA_HOME, of JAVA_HOME, or
+// one of the system's.
+func trinoJava(t testing.TB) string {
+	t.Helper()
+	homes, _ := filepath.Glob("/usr/lib/jvm/*")
+	for _, home := range append([]string{os.Getenv("TRINO_JAVA_HOME"), os.Getenv("JAVA_HOME")}, homes...) {
+		release, err := os.ReadFile(filepath.Join(home, "release"))
+		if home == "" || err != nil {
+			continue
+		}
+		_, rest, _ := strings.Cut(string(release), `JAVA_VERSION="`)
+		major := 0
+		if _, err := fmt.Sscanf(rest, "%d", &major); err == nil && major >= 24 {
+			return home
+		}
+	}
+	t.Fatal("Trino needs Java 24 or newer: set TRINO_JAVA_HOME")
+	return ""
+}
+
+// startTrino starts a server that reads tables of this machine by their absolute paths,
+// and those of a gateway by s3:// URLs; the latter it writes too.
+func startTrino(t testing.TB, g *gateway) (address string) {
+	t.Helper()
+	home, server, dir := trinoJava(t), component(t, "trino"), t.TempDir()
+	port, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := port.Addr().(*net.TCPAddr).Port
+	port.Close()
+	for name, lines := range map[string][]string{
+		"node.properties": {"node.environment=test", "node.id=t1", "node.data-dir=" + dir + "/data"},
+		"jvm.config":      {"-server", "-Xmx2G", "-XX:+UseSerialGC", "-XX:InitialRAMPercentage=5", "-XX:TieredStopAtLevel=1", "-Djdk.attach.allowAttachSelf=true"},
+		"log.properties":  {"io.trino=WARN", "org.apache=WARN"},
+		"config.properties": {
+			"coordinator=true", "node-scheduler.include-coordinator=true", fmt.Sprint("http-server.http.port=", at), "node.internal-address=127.0.0.1",
+			fmt.Sprint("discovery.uri=http://127.0.0.1:", at), "query.max-memory=1GB", "query.max-memory-per-node=512MB", "catalog.management=static", "http-server.log.enabled=false",
+			"plugin.dir=" + server + "/plugin",
+		},
+		"catalog/delta.properties": {
+			"connector.name=delta_lake", "hive.metastore=file", "hive.metastore.catalog.dir=local://" + dir + "/metastore",
+			"fs.native-local.enabled=true", "local.location=/", "delta.register-table-procedure.enabled=true",
+			"fs.native-s3.enabled=true", "s3.endpoint=" + g.url, "s3.region=" + gatewayRegion, "s3.path-style-access=true",
+			"s3.aws-access-key=" + gatewayKey, "s3.aws-secret-key=" + gatewaySecret,
+			// A table that others write on between two statements is looked at anew.
+			"delta.metadata.cache-ttl=0s",
+		},
+	} {
+		path := filepath.Join(dir, "etc", filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// What bin/launcher runs, which is a process that this test can end.
+	options := readFile(t, filepath.Join(dir, "etc", "jvm.config"))
+	args := slices.Concat(strings.Fields(string(options)), []string{
+		"-Dnode.environment=test", "-Dnode.id=t1", "-Dnode.data-dir=" + dir + "/data",
+		"-Dlog.levels-file=" + dir + "/etc/log.properties", "-Dconfig=" + dir + "/etc/config.properties", "-Dcatalog.config-dir=" + dir + "/etc/catalog",
+		"-cp", server + "/lib/*", "io.trino.server.TrinoServer",
+	})
+	p := startProcessIn(t, nil, filepath.Join(home, "bin", "java"), args...)
+	go io.Copy(io.Discard, p.stdout)
+	return fmt.Sprintf("http://127.0.0.1:%d", at)
+}
