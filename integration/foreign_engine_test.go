@@ -15,8 +15,8 @@ import (
 
 	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/delta/objstore"
+	"github.com/gscd-io/gscd/delta/scan"
 	"github.com/gscd-io/gscd/delta/schema"
-	"github.com/gscd-io/gscd/query"
 )
 
 // engine is another engine at work; engines/rows.py and writes.py say how to talk to it.
@@ -113,7 +113,7 @@ type content struct {
 // nil for all.
 func ownContent(t testing.TB, store objstore.Store, s *delta.Snapshot, take func(row []schema.Value) bool) *content {
 	t.Helper()
-	scan, err := query.NewScan(store, s, query.Options{})
+	scan, err := scan.New(store, s, scan.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

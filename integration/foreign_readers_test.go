@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gscd-io/gscd/delta/scan"
 	"github.com/gscd-io/gscd/delta/schema"
-	"github.com/gscd-io/gscd/query"
 )
 
 // condition is a filter on one column, in an engine's SQL and as a function. An engine
@@ -23,7 +23,7 @@ type condition struct {
 
 // conditionsFor makes conditions on each column whose name has the prefix, from
 // values that are in it: the smallest, the largest and one between.
-func conditionsFor(t *testing.T, scan *query.Scan, prefix string) []condition {
+func conditionsFor(t *testing.T, scan *scan.Scan, prefix string) []condition {
 	t.Helper()
 	columns := scan.Columns()
 	values := make([][]schema.Value, len(columns))

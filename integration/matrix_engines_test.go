@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/gscd-io/gscd/delta"
-	"github.com/gscd-io/gscd/query"
+	"github.com/gscd-io/gscd/delta/scan"
 )
 
 // limit is what another engine can't, or does otherwise. The tests find it, each time:
@@ -252,7 +252,7 @@ func (f *found) conditions(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			scan, err := query.NewScan(table.store.Store, s, query.Options{})
+			scan, err := scan.New(table.store.Store, s, scan.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -331,7 +331,7 @@ func ownChanges(t testing.TB, table *delta.Table, span [2]int64) *content {
 		c.Columns = append(c.Columns, [2]string{f.Name, f.Type.String()})
 	}
 	c.Columns = append(c.Columns, [2]string{"_change_type", "string"}, [2]string{"_commit_version", "long"})
-	for b, err := range query.Changes(ctx, table, span[0], span[1], nil) {
+	for b, err := range scan.Changes(ctx, table, span[0], span[1], nil) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,9 +12,9 @@ import (
 	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/delta/clone"
 	"github.com/gscd-io/gscd/delta/objstore/local"
+	"github.com/gscd-io/gscd/delta/scan"
 	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/delta/write"
-	"github.com/gscd-io/gscd/query"
 )
 
 func store(t testing.TB, dir string, outside ...string) *local.Store {
@@ -58,7 +58,7 @@ func source(t testing.TB, dir string) *delta.Table {
 
 func rowsOf(t testing.TB, table *delta.Table, s *delta.Snapshot) (rows []string) {
 	t.Helper()
-	scan, err := query.NewScan(table.Store(), s, query.Options{})
+	scan, err := scan.New(table.Store(), s, scan.Options{})
 	must(t, err)
 	for row, err := range scan.Rows(t.Context()) {
 		must(t, err)
