@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -138,7 +139,7 @@ func writeAll(ctx context.Context, store objstore.Store, state *action.Commit, k
 // classic one. The error wraps ErrCorrupt and names the file, or is the store's.
 func Sidecars(ctx context.Context, store objstore.Store, key string) ([]string, error) {
 	files, err := readAll(ctx, store, []string{key}, func(key string, data []byte) ([]action.Sidecar, error) {
-		if len(key) > 5 && key[len(key)-5:] == ".json" {
+		if strings.HasSuffix(key, ".json") {
 			c, err := action.Decode(data)
 			if err != nil {
 				return nil, err

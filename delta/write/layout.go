@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/gscd-io/gscd/delta"
@@ -38,8 +37,10 @@ func layoutOf(s *schema.Schema, m *action.Metadata) (*layout, error) {
 		}
 		l.partitions = append(l.partitions, i)
 	}
+	var names []string
 	for i := range s.Fields {
 		if !slices.Contains(l.partitions, i) {
+			names = append(names, s.Fields[i].Name)
 			l.data = append(l.data, i)
 			l.columns = append(l.columns, columnOf(&s.Fields[i]))
 		}
@@ -47,7 +48,7 @@ func layoutOf(s *schema.Schema, m *action.Metadata) (*layout, error) {
 	if len(l.columns) == 0 {
 		return nil, fmt.Errorf("%w: every column is a partition column", ErrColumn)
 	}
-	l.indexed = l.statistics()
+	l.indexed = stats.Indexed(m.Configuration, names)
 	return l, nil
 }
 
@@ -82,36 +83,6 @@ func idsInside(t schema.Type) schema.Type {
 	n.Key, n.Element = idsInside(n.Key), idsInside(n.Element)
 	t.Nested = &n
 	return t
-}
-
-// statistics chooses the columns that get them: those that the table names, else the
-// first ones.
-func (l *layout) statistics() (indexed []int) {
-	names, named := l.metadata.Configuration["delta.dataSkippingStatsColumns"]
-	if named {
-		for name := range strings.SplitSeq(names, ",") {
-			name = strings.Trim(strings.TrimSpace(name), "`")
-			for i, c := range l.data {
-				if strings.EqualFold(l.schema.Fields[c].Name, name) {
-					indexed = append(indexed, i)
-				}
-			}
-		}
-		return indexed
-	}
-	n := stats.IndexedColumns
-	if text, ok := l.metadata.Configuration["delta.dataSkippingNumIndexedCols"]; ok {
-		if given, err := strconv.Atoi(text); err == nil {
-			n = given
-		}
-	}
-	for i := range l.columns {
-		if n >= 0 && i >= n {
-			break
-		}
-		indexed = append(indexed, i)
-	}
-	return indexed
 }
 
 // cluster gives the columns that the table is clustered by statistics too, as the
