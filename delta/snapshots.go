@@ -42,38 +42,26 @@ func eachVersion[T any](ctx context.Context, t *Table, versions []int64, load fu
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	work := make(chan int64)
 	var mu sync.Mutex
-	var wg sync.WaitGroup
-	for range min(snapshotReaders, 2*runtime.GOMAXPROCS(0), len(versions)) {
-		wg.Go(func() {
-			for version := range work {
-				loaded, err := load(ctx, listing, version)
-				if errors.Is(err, objstore.ErrNotExist) { // cleaned meanwhile: a new listing tells
-					var newer *deltalog.Listing
-					if newer, err = deltalog.List(ctx, t.store, 0); err == nil {
-						loaded, err = load(ctx, newer, version)
-					}
-				}
-				mu.Lock()
-				if ctx.Err() == nil {
-					if err := fn(version, loaded, err); err != nil {
-						cancel(err)
-					}
-				}
-				mu.Unlock()
+	return objstore.InParallel(ctx, len(versions), min(snapshotReaders, 2*runtime.GOMAXPROCS(0)), func(ctx context.Context, i int) error {
+		loaded, err := load(ctx, listing, versions[i])
+		if errors.Is(err, objstore.ErrNotExist) { // cleaned meanwhile: a new listing tells
+			var newer *deltalog.Listing
+			if newer, err = deltalog.List(ctx, t.store, 0); err == nil {
+				loaded, err = load(ctx, newer, versions[i])
 			}
-		})
-	}
-	for _, version := range versions {
-		if ctx.Err() != nil {
-			break
 		}
-		work <- version
-	}
-	close(work)
-	wg.Wait()
-	return context.Cause(ctx)
+		mu.Lock()
+		defer mu.Unlock()
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err := fn(versions[i], loaded, err); err != nil {
+			cancel(err) // before the next one may call fn
+			return err
+		}
+		return nil
+	})
 }
 
 // filesAt gives the live files of a version without the rest of it.

@@ -401,35 +401,17 @@ const deleters = 8
 // remove deletes side by side. The report lists what is gone, in order of keys,
 // also where a deletion failed.
 func (t *Table) remove(ctx context.Context, garbage []Garbage, report *VacuumReport) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	gone := make([]bool, len(garbage))
-	work := make(chan int)
-	var wg sync.WaitGroup
-	for range min(deleters, len(garbage)) {
-		wg.Go(func() {
-			for i := range work {
-				if err := t.store.Delete(ctx, garbage[i].Key); err != nil {
-					cancel(err)
-					continue
-				}
-				gone[i] = true
-			}
-		})
-	}
-	for i := range garbage {
-		if ctx.Err() != nil {
-			break
-		}
-		work <- i
-	}
-	close(work)
-	wg.Wait()
+	err := objstore.InParallel(ctx, len(garbage), deleters, func(ctx context.Context, i int) error {
+		err := t.store.Delete(ctx, garbage[i].Key)
+		gone[i] = err == nil
+		return err
+	})
 	for i, g := range garbage {
 		if gone[i] {
 			report.count(g)
 			delete(report.there, g.Key)
 		}
 	}
-	return context.Cause(ctx)
+	return err
 }

@@ -243,36 +243,14 @@ func (c *cloning) copyAll(ctx context.Context, list []copied) error {
 	for _, x := range list {
 		c.total += max(x.size, 0)
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	work := make(chan copied)
-	var running sync.WaitGroup
 	var large sync.Mutex
-	for range min(copiers, len(list)) {
-		running.Go(func() {
-			for x := range work {
-				if x.size > largeFile {
-					large.Lock()
-				}
-				err := c.copy(ctx, x)
-				if x.size > largeFile {
-					large.Unlock()
-				}
-				if err != nil {
-					cancel(err)
-				}
-			}
-		})
-	}
-	for _, x := range list {
-		if ctx.Err() != nil {
-			break
+	return objstore.InParallel(ctx, len(list), copiers, func(ctx context.Context, i int) error {
+		if list[i].size > largeFile {
+			large.Lock()
+			defer large.Unlock()
 		}
-		work <- x
-	}
-	close(work)
-	running.Wait()
-	return context.Cause(ctx)
+		return c.copy(ctx, list[i])
+	})
 }
 
 func (c *cloning) copy(ctx context.Context, x copied) error {

@@ -197,41 +197,24 @@ const openers = 8
 
 // openAll reads the footers of the files.
 func openAll(ctx context.Context, store objstore.Store, files []*found, progress func(done, total int)) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	work := make(chan *found)
-	var running sync.WaitGroup
 	var mu sync.Mutex
 	done := 0
-	for range min(openers, len(files)) {
-		running.Go(func() {
-			for f := range work {
-				var err error
-				f.file, err = parquet.Open(objstore.NewReaderAt(ctx, store, f.object.Key, f.object.Size), f.object.Size)
-				if err == nil {
-					f.fields, err = f.file.Fields()
-				}
-				if err != nil {
-					cancel(fmt.Errorf("%s: %w", f.object.Key, err))
-					continue
-				}
-				mu.Lock()
-				if done++; progress != nil {
-					progress(done, len(files))
-				}
-				mu.Unlock()
-			}
-		})
-	}
-	for _, f := range files {
-		if ctx.Err() != nil {
-			break
+	return objstore.InParallel(ctx, len(files), openers, func(ctx context.Context, i int) (err error) {
+		f := files[i]
+		f.file, err = parquet.Open(objstore.NewReaderAt(ctx, store, f.object.Key, f.object.Size), f.object.Size)
+		if err == nil {
+			f.fields, err = f.file.Fields()
 		}
-		work <- f
-	}
-	close(work)
-	running.Wait()
-	return context.Cause(ctx)
+		if err != nil {
+			return fmt.Errorf("%s: %w", f.object.Key, err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if done++; progress != nil {
+			progress(done, len(files))
+		}
+		return nil
+	})
 }
 
 // columnsOf puts the columns of all files together.

@@ -57,33 +57,3 @@ func inOrder[T any](ctx context.Context, n, parallel int, produce func(ctx conte
 	}
 	return ctx.Err()
 }
-
-// inAnyOrder runs do for 0..n-1, up to parallel of them at once, and gives the
-// first error after all have ended.
-func inAnyOrder(ctx context.Context, n, parallel int, do func(ctx context.Context, i int) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var running sync.WaitGroup
-	next := make(chan int)
-	for range min(n, parallel) {
-		running.Go(func() {
-			for i := range next {
-				if err := do(ctx, i); err != nil {
-					cancel(err)
-					return
-				}
-			}
-		})
-	}
-feed:
-	for i := range n {
-		select {
-		case next <- i:
-		case <-ctx.Done():
-			break feed
-		}
-	}
-	close(next)
-	running.Wait()
-	return context.Cause(ctx)
-}

@@ -253,7 +253,7 @@ func (s *Scan) sortedBatches(ctx context.Context) iter.Seq2[*Batch, error] {
 	return func(yield func(*Batch, error) bool) {
 		sink := s.newSortSink()
 		defer sink.close()
-		err := inAnyOrder(ctx, len(s.files), s.options.Parallelism, func(ctx context.Context, i int) error {
+		err := objstore.InParallel(ctx, len(s.files), s.options.Parallelism, func(ctx context.Context, i int) error {
 			return s.scanFile(ctx, i, func(rows *selection) error { return sink.add(i, rows) })
 		})
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/delta/action"
 	"github.com/gscd-io/gscd/delta/expr"
+	"github.com/gscd-io/gscd/delta/objstore"
 	"github.com/gscd-io/gscd/delta/parquet"
 	"github.com/gscd-io/gscd/delta/schema"
 )
@@ -206,7 +207,7 @@ func (m *merge) apply(ctx context.Context, p *plan) error {
 			acts[i] = m.into.Matched(row)
 		}
 	}
-	err := inParallel(ctx, len(candidates), p.reader.parallel, func(ctx context.Context, i int) error {
+	err := objstore.InParallel(ctx, len(candidates), p.reader.parallel, func(ctx context.Context, i int) error {
 		var buf []byte
 		row := make([]schema.Value, len(m.layout.schema.Fields))
 		var err error

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/delta/action"
@@ -205,7 +204,7 @@ func (r *reader) matching(ctx context.Context, where *expr.Predicate) (found []*
 	}
 	byPartition := !slices.ContainsFunc(where.Columns(), func(c int) bool { return !slices.Contains(r.layout.partitions, c) })
 	results := make([]*touched, len(candidates))
-	err = inParallel(ctx, len(candidates), r.parallel, func(ctx context.Context, i int) error {
+	err = objstore.InParallel(ctx, len(candidates), r.parallel, func(ctx context.Context, i int) error {
 		add := candidates[i]
 		evaluator := where.NewEvaluator()
 		if byPartition {
@@ -262,34 +261,4 @@ func (r *reader) touch(ctx context.Context, add *action.Add, columns []int, skip
 		return nil, err
 	}
 	return t, nil
-}
-
-// inParallel runs do for 0..n-1, up to parallel of them at once, and gives the first
-// error after all have ended.
-func inParallel(ctx context.Context, n, parallel int, do func(ctx context.Context, i int) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var running sync.WaitGroup
-	next := make(chan int)
-	for range min(n, parallel) {
-		running.Go(func() {
-			for i := range next {
-				if err := do(ctx, i); err != nil {
-					cancel(err)
-					return
-				}
-			}
-		})
-	}
-feed:
-	for i := range n {
-		select {
-		case next <- i:
-		case <-ctx.Done():
-			break feed
-		}
-	}
-	close(next)
-	running.Wait()
-	return context.Cause(ctx)
 }

@@ -87,7 +87,7 @@ func (p *plan) present(ctx context.Context, adds []*action.Add) error {
 		}
 		return err
 	}
-	return inParallel(ctx, len(adds), p.op.o.parallel, func(ctx context.Context, i int) error {
+	return objstore.InParallel(ctx, len(adds), p.op.o.parallel, func(ctx context.Context, i int) error {
 		at, key, err := delta.Locate(store, adds[i].Path)
 		if err == nil {
 			err = head(at, key)

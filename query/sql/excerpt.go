@@ -42,7 +42,7 @@ func (f *files) fetch(ctx context.Context, limit int64) error {
 		f.stats.Bytes -= file.add.Size
 	}
 	tails := make([]int64, len(wanted))
-	err := inParallel(ctx, len(wanted), func(ctx context.Context, i int) (err error) {
+	err := objstore.InParallel(ctx, len(wanted), fileReaders, func(ctx context.Context, i int) (err error) {
 		if tails[i], err = wanted[i].fetchFooter(ctx); err != nil {
 			return fmt.Errorf("table %s: %w", wanted[i].of.Name, wanted[i].asFault(err))
 		}
@@ -69,7 +69,7 @@ func (f *files) fetch(ctx context.Context, limit int64) error {
 		return fmt.Errorf("%w: %d bytes of %d files, and the limit is %d: ask for fewer days or columns, or raise --temp-limit",
 			ErrTempLimit, f.stats.Fetched, len(wanted), limit)
 	}
-	return inParallel(ctx, len(parts), func(ctx context.Context, i int) error {
+	return objstore.InParallel(ctx, len(parts), fileReaders, func(ctx context.Context, i int) error {
 		if err := parts[i].file.fetchSpan(ctx, parts[i].Span); err != nil {
 			return fmt.Errorf("table %s: %w", parts[i].file.of.Name, parts[i].file.asFault(err))
 		}

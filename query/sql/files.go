@@ -129,7 +129,7 @@ func (f *files) place(ctx context.Context) error {
 	if err := os.Mkdir(f.dir, 0o700); err != nil {
 		return fmt.Errorf("make room for copies: %w", err)
 	}
-	return inParallel(ctx, len(f.order), func(ctx context.Context, i int) error {
+	return objstore.InParallel(ctx, len(f.order), fileReaders, func(ctx context.Context, i int) error {
 		file := f.order[i]
 		if file.of.remote() {
 			return os.WriteFile(file.path, nil, 0o600)
@@ -174,7 +174,7 @@ func (f *dataFile) asFault(err error) error {
 // setVectors hands the deletion vectors to an executor. Where dry, they are empty.
 func (f *files) setVectors(ctx context.Context, x *executor, dry bool) error {
 	var mu sync.Mutex // an engine does one thing at a time
-	return inParallel(ctx, len(f.vectors), func(ctx context.Context, i int) error {
+	return objstore.InParallel(ctx, len(f.vectors), fileReaders, func(ctx context.Context, i int) error {
 		d := f.vectors[i]
 		if !d.used {
 			return nil
@@ -273,33 +273,4 @@ func bitsOf(vector *dv.Bitmap, keep []rowRange) []byte {
 		}
 	}
 	return bits
-}
-
-// inParallel runs do for 0..n-1, some at once, and gives the first error after
-// all that were begun have ended.
-func inParallel(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	next := make(chan int)
-	var running sync.WaitGroup
-	for range min(n, fileReaders) {
-		running.Go(func() {
-			for i := range next {
-				if err := do(ctx, i); err != nil {
-					cancel(err)
-				}
-			}
-		})
-	}
-feed:
-	for i := range n {
-		select {
-		case next <- i:
-		case <-ctx.Done():
-			break feed
-		}
-	}
-	close(next)
-	running.Wait()
-	return context.Cause(ctx)
 }
