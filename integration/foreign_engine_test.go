@@ -46,7 +46,7 @@ func startEngine(t testing.TB, name string) *engine {
 		e.gateway = startGateway(t)
 		e.process = python("python", "writes.py", "trino", startTrino(t, e.gateway))
 	case "Delta Kernel":
-		e.process = startProcess(t, "java", "-Xmx512m", "-XX:+UseSerialGC", "-cp", filepath.Join(component(t, "kernel"), "*"), engineFile(t, "KRead.java"))
+		e.process = startProcess(t, "java", "-Xmx512m", "-XX:+UseSerialGC", "-Xlog:disable", "-Xlog:all=warning:stderr", "-cp", filepath.Join(component(t, "kernel"), "*"), engineFile(t, "KRead.java"))
 	default:
 		e.process = python("python", "rows.py", strings.ToLower(name))
 	}

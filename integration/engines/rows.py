@@ -323,10 +323,11 @@ def trino(address):
 ENGINES = {"delta-rs": delta_rs, "polars": polars, "duckdb": duckdb, "clickhouse": clickhouse, "trino": trino}
 
 
-def serve(answer):
-    """Answers requests, line by line."""
+def serve(start, *args):
+    """Starts an engine and answers requests, line by line."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what the engines print is no answer
+    os.dup2(2, 1)  # what an engine prints, and the JVM that it starts, is no answer
+    answer = start(*args)
     for line in sys.stdin:
         request = json.loads(line)
         request.setdefault("where", "true")
@@ -342,4 +343,4 @@ def serve(answer):
 
 
 if __name__ == "__main__":
-    serve(ENGINES[sys.argv[1]](*sys.argv[2:]))
+    serve(ENGINES[sys.argv[1]], *sys.argv[2:])

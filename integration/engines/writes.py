@@ -104,7 +104,7 @@ def spark(jars):
         .config("spark.databricks.delta.snapshotPartitions", "1")
         .config("spark.sql.adaptive.enabled", "false")
         .config("spark.sql.codegen.wholeStage", "false")
-        .config("spark.driver.extraJavaOptions", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1")
+        .config("spark.driver.extraJavaOptions", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.warehouse.dir", "/tmp/gscd-spark-warehouse")
         .config("spark.driver.memory", "1g")
@@ -206,4 +206,4 @@ def trino(address):
 ENGINES = {"delta-rs": delta_rs, "spark": spark, "trino": trino}
 
 if __name__ == "__main__":
-    readers.serve(ENGINES[sys.argv[1]](*sys.argv[2:]))
+    readers.serve(ENGINES[sys.argv[1]], *sys.argv[2:])
