@@ -13,29 +13,44 @@ import (
 )
 
 func newDescribeCommand(a *app) *cobra.Command {
-	var versions bool
+	var versions, history, detail bool
 	c := &cobra.Command{
 		Use:     "describe",
 		GroupID: groupReading,
 		Short:   "Print schema, protocol, properties, files and sizes of the table",
 		Long: `Prints what the newest version is made of. With --versions prints a record for each
 readable version instead: when and by what it was committed, of which label it is, and
-which savepoints it is pinned for.`,
+which savepoints it is pinned for. --history prints the operation of each version with
+its parameters and metrics, --detail what DESCRIBE DETAIL of Spark says. Both are for any
+Delta table, whoever wrote it.`,
 		Example: `  gscd describe
-  gscd describe --versions --format csv`,
+  gscd describe --versions --format csv
+  gscd describe --history --table s3://lake/orders`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			t, err := a.openDelta(c.Context())
 			if err != nil {
 				return err
 			}
-			if versions {
+			switch {
+			case versions:
 				return a.printVersions(c.Context(), t)
+			case history:
+				return a.printHistory(c.Context(), t)
+			case detail:
+				d, err := t.table.Detail(c.Context(), t.newest)
+				if err != nil {
+					return err
+				}
+				return a.printObject(query.DetailRecord(d))
 			}
 			return a.describe(t)
 		},
 	}
 	c.Flags().BoolVar(&versions, "versions", false, "list the readable versions")
+	c.Flags().BoolVar(&history, "history", false, "list the operations of the readable versions, with parameters and metrics")
+	c.Flags().BoolVar(&detail, "detail", false, "print format, address, features and sizes, as DESCRIBE DETAIL does")
+	c.MarkFlagsMutuallyExclusive("versions", "history", "detail")
 	return c
 }
 
@@ -84,6 +99,27 @@ func (a *app) printVersions(ctx context.Context, t *openedTable) error {
 			kind, label, rows = string(p.Kind), p.Label, p.Rows
 		}
 		if err := w.Write(v.Version, v.Committed, operation, kind, label, rows, append([]string{}, pinned[v.Version]...)); err != nil {
+			return err
+		}
+	}
+	return w.Close()
+}
+
+// printHistory prints the operation of each readable version, the oldest first.
+func (a *app) printHistory(ctx context.Context, t *openedTable) error {
+	w, err := a.printRecords(append(query.HistoryColumns(), "label")...)
+	if err != nil {
+		return err
+	}
+	for v, err := range t.table.History(ctx) {
+		if err != nil {
+			return err
+		}
+		var label any
+		if p, err := progress.Decode(orObject(v.Info)); err == nil && p != nil {
+			label = p.Label
+		}
+		if err := w.Write(append(query.HistoryCells(v), label)...); err != nil {
 			return err
 		}
 	}

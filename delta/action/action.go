@@ -195,6 +195,12 @@ type Info struct {
 	EngineInfo string `json:"engineInfo"`
 	// Mode is operationParameters.mode of a WRITE: "Append", "Overwrite".
 	Mode string `json:"mode"`
+	// ReadVersion is the version that the commit was planned on, nil where not told.
+	ReadVersion    *int64 `json:"readVersion"`
+	IsolationLevel string `json:"isolationLevel"`
+	// Parameters and Metrics are operationParameters and operationMetrics as they stand.
+	Parameters json.RawMessage `json:"operationParameters"`
+	Metrics    json.RawMessage `json:"operationMetrics"`
 }
 
 // ParseInfo reads a commitInfo object. Fields of another type than gscd expects
@@ -208,6 +214,9 @@ func ParseInfo(raw json.RawMessage) Info {
 		IsBlindAppend     json.RawMessage `json:"isBlindAppend"`
 		EngineInfo        json.RawMessage `json:"engineInfo"`
 		Parameters        json.RawMessage `json:"operationParameters"`
+		Metrics           json.RawMessage `json:"operationMetrics"`
+		ReadVersion       json.RawMessage `json:"readVersion"`
+		IsolationLevel    json.RawMessage `json:"isolationLevel"`
 	}
 	var info Info
 	if json.Unmarshal(raw, &fields) != nil {
@@ -229,5 +238,8 @@ func ParseInfo(raw json.RawMessage) Info {
 	read(fields.Parameters, &parameters)
 	read(parameters.Mode, &info.Mode)
 	read(fields.IsBlindAppend, &info.IsBlindAppend)
+	read(fields.ReadVersion, &info.ReadVersion)
+	read(fields.IsolationLevel, &info.IsolationLevel)
+	info.Parameters, info.Metrics = fields.Parameters, fields.Metrics
 	return info
 }

@@ -64,7 +64,9 @@ func TestDecodeReadsEveryAction(t *testing.T) {
 	if id := c.Adds[0].DeletionVector.UniqueID(); id != "uab^-aqEH.-t@S}K{vb[*k^@4" {
 		t.Errorf("unique id %q", id)
 	}
-	if info := ParseInfo(c.Info); info != (Info{Timestamp: 17, Operation: "WRITE", TxnID: "t-1", Mode: "Append"}) {
+	if info := ParseInfo(c.Info); !reflect.DeepEqual(info, Info{
+		Timestamp: 17, Operation: "WRITE", TxnID: "t-1", Mode: "Append", Parameters: json.RawMessage(`{"mode":"Append","nested":[1,{"a":"}"}]}`),
+	}) {
 		t.Errorf("info %+v", info)
 	}
 }

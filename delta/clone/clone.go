@@ -308,7 +308,7 @@ func (c *cloning) commit(ctx context.Context, adds []*action.Add) error {
 	tx := delta.NewTransaction(c.to, c.base)
 	tx.Implements(kept...)
 	tx.AbsolutePaths = !c.o.Deep
-	removed, known := 0, map[string]bool{}
+	removed, removedBytes, known := 0, int64(0), map[string]bool{}
 	if c.base != nil {
 		m.ID, m.CreatedTime = c.base.Metadata().ID, c.base.Metadata().CreatedTime
 		protocol = delta.WithFeatures(*c.base.Protocol(), delta.FeaturesOf(&protocol)...)
@@ -323,6 +323,7 @@ func (c *cloning) commit(ctx context.Context, adds []*action.Add) error {
 			}
 			tx.Remove(delta.RemoveOf(live, now, true))
 			removed++
+			removedBytes += live.Size
 		}
 	}
 	tx.SetProtocol(protocol)
@@ -335,7 +336,7 @@ func (c *cloning) commit(ctx context.Context, adds []*action.Add) error {
 	tx.SetCommitInfo("CLONE", map[string]string{
 		"source": c.from.Store().String(), "sourceVersion": fmt.Sprint(c.version.Version()), "isShallow": fmt.Sprint(!c.o.Deep),
 	}, map[string]string{
-		"sourceTableSize": fmt.Sprint(c.report.Bytes), "sourceNumOfFiles": fmt.Sprint(c.report.Files), "numRemovedFiles": fmt.Sprint(removed),
+		"sourceTableSize": fmt.Sprint(c.report.Bytes), "sourceNumOfFiles": fmt.Sprint(c.report.Files), "numRemovedFiles": fmt.Sprint(removed), "removedFilesSize": fmt.Sprint(removedBytes),
 		"numCopiedFiles": fmt.Sprint(c.report.Copied), "copiedFilesSize": fmt.Sprint(c.report.CopiedBytes),
 	}, nil)
 	outcome, err := tx.Commit(ctx)

@@ -242,11 +242,11 @@ func DropColumn(name string) Change {
 		if slices.Contains(a.metadata.PartitionColumns, a.fields[i].Name) {
 			return refuse("column %q is a partition column", a.fields[i].Name)
 		}
-		clustered, err := clusteringOf(a.plan.snapshot.Domains())
+		clustered, err := a.plan.snapshot.ClusteringColumns()
 		if err != nil {
 			return err
 		}
-		if slices.Contains(clustered, a.fields[i].Stored()) {
+		if slices.ContainsFunc(clustered, func(path []string) bool { return path[0] == a.fields[i].Stored() }) {
 			return refuse("the table is clustered by column %q", a.fields[i].Name)
 		}
 		if err := a.unused(i); err != nil {

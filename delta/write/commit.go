@@ -49,6 +49,7 @@ type plan struct {
 	tx       *delta.Transaction
 	counts   Counts
 	began    time.Time
+	scanned  time.Time // when the rows to be changed were found; zero where none are looked for
 }
 
 // planner puts the actions of an operation into p.tx; false where there is nothing to do.
@@ -211,7 +212,7 @@ func (op *operation) plan(base *delta.Snapshot) (*plan, error) {
 	}
 	l, err := layoutOf(base.Schema(), base.Metadata())
 	if err == nil {
-		err = l.cluster(base.Domains())
+		err = l.cluster(base)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("write %s: %w", op.table.Store(), err)
@@ -344,6 +345,10 @@ func (p *plan) info(operation string, parameters map[string]string, metrics map[
 	}
 	if metrics != nil {
 		texts["executionTimeMs"] = strconv.FormatInt(time.Since(p.began).Milliseconds(), 10)
+		if !p.scanned.IsZero() {
+			texts["scanTimeMs"] = strconv.FormatInt(p.scanned.Sub(p.began).Milliseconds(), 10)
+			texts["rewriteTimeMs"] = strconv.FormatInt(time.Since(p.scanned).Milliseconds(), 10)
+		}
 	}
 	p.tx.SetCommitInfo(operation, parameters, texts, p.op.o.info)
 }

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/delta/action"
@@ -40,6 +41,7 @@ func (p *plan) deleteRows(ctx context.Context, filter *expr.Predicate, feed func
 	if err != nil {
 		return err
 	}
+	p.scanned = time.Now()
 	c := p.changer(ctx, feed(found))
 	for _, t := range found {
 		if err = c.end(ctx, t, nil); err != nil {
@@ -96,6 +98,7 @@ func Update(ctx context.Context, table *delta.Table, where string, set Set, opti
 		if err != nil {
 			return false, fmt.Errorf("update %s: %w", table.Store(), err)
 		}
+		p.scanned = time.Now()
 		c := p.changer(ctx, p.feed())
 		for _, t := range found {
 			if err = c.end(ctx, t, by); err != nil {

@@ -87,13 +87,13 @@ func idsInside(t schema.Type) schema.Type {
 
 // cluster gives the columns that the table is clustered by statistics too, as the
 // feature asks.
-func (l *layout) cluster(domains []action.DomainMetadata) error {
-	names, err := clusteringOf(domains)
+func (l *layout) cluster(s *delta.Snapshot) error {
+	paths, err := s.ClusteringColumns()
 	if err != nil {
 		return err
 	}
 	for i, c := range l.columns {
-		if slices.Contains(names, c.Name) && !slices.Contains(l.indexed, i) {
+		if slices.ContainsFunc(paths, func(path []string) bool { return path[0] == c.Name }) && !slices.Contains(l.indexed, i) {
 			l.indexed = append(l.indexed, i)
 		}
 	}
@@ -102,28 +102,6 @@ func (l *layout) cluster(domains []action.DomainMetadata) error {
 }
 
 const domainClustering = "delta.clustering"
-
-// clusteringOf gives the names in files of the columns that a table is clustered by; of
-// a field inside of a column, that of the column.
-func clusteringOf(domains []action.DomainMetadata) (names []string, err error) {
-	for _, d := range domains {
-		if d.Domain != domainClustering {
-			continue
-		}
-		var by struct {
-			Columns [][]string `json:"clusteringColumns"`
-		}
-		if err := json.Unmarshal([]byte(d.Configuration), &by); err != nil {
-			return nil, fmt.Errorf("%w: domain %s: %w", delta.ErrCorrupt, d.Domain, err)
-		}
-		for _, path := range by.Columns {
-			if len(path) > 0 {
-				names = append(names, path[0])
-			}
-		}
-	}
-	return names, nil
-}
 
 // encode gives add.stats of a file. st may have more columns than the layout.
 func (l *layout) encode(st parquet.FileStats) string {

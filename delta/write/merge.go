@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/delta/action"
@@ -262,6 +263,7 @@ func (m *merge) apply(ctx context.Context, p *plan) error {
 			updates = updates || acts[s] == Put
 		}
 	}
+	p.scanned = time.Now()
 	found = slices.DeleteFunc(found, func(t *touched) bool { return t == nil })
 	partly := slices.ContainsFunc(found, func(t *touched) bool { return !t.whole() })
 	// Inserts and deletes show by themselves, unless a file is written anew.
