@@ -267,30 +267,32 @@ func (f *found) add(columns *schema.Schema, partitions []schema.Field, propertie
 		}
 		values[p.Name] = action.FormatPartitionValue(v, p.Type)
 	}
-	var leaves []schema.Field
-	var names []string
-	for _, c := range columns.Fields {
-		if c.Type.IsLeaf() && !slices.ContainsFunc(partitions, func(p schema.Field) bool { return p.Name == c.Name }) {
-			leaves, names = append(leaves, c), append(names, c.Name)
-		}
-	}
-	var fields []stats.Field
+	var fields []schema.Field
 	st := stats.File{NumRows: f.file.NumRows()}
-	for _, at := range stats.Indexed(properties, names) {
-		fields = append(fields, stats.Field{Name: leaves[at].Name, Type: leaves[at].Type})
-		st.Columns = append(st.Columns, f.columnStats(&leaves[at]))
+	for _, c := range columns.Fields {
+		if !slices.ContainsFunc(partitions, func(p schema.Field) bool { return p.Name == c.Name }) {
+			fields = append(fields, c)
+			st.Columns = append(st.Columns, f.columnStats(parquet.ColumnOf(&c)))
+		}
 	}
 	return &action.Add{
 		Path: action.EncodePath(f.object.Key), PartitionValues: values, Size: f.object.Size, ModificationTime: f.object.Modified.UnixMilli(),
-		DataChange: true, Stats: stats.EncodeAll(fields, st, nil),
+		DataChange: true, Stats: stats.Encode(stats.Indexed(properties, stats.Leaves(fields)), st, nil),
 	}, nil
 }
 
-// columnStats puts the bounds of the row groups together; a NullCount of -1 is not known.
-func (f *found) columnStats(c *schema.Field) (st stats.Column) {
+// columnStats puts the bounds of the row groups together, of a struct those of its
+// fields; a NullCount of -1 is not known.
+func (f *found) columnStats(path ...parquet.Column) (st stats.Column) {
+	if t := path[len(path)-1].Type; t.Primitive == schema.Struct {
+		for i := range t.Nested.Fields {
+			st.Fields = append(st.Fields, f.columnStats(append(slices.Clip(path), parquet.ColumnOf(&t.Nested.Fields[i]))...))
+		}
+		return st
+	}
 	known := true
 	for group := range f.file.NumRowGroups() {
-		b := f.file.RowGroupBounds(group, parquet.ColumnOf(c))
+		b := f.file.RowGroupBounds(group, path...)
 		if b.NullCount < 0 || st.NullCount < 0 {
 			st.NullCount = -1
 		} else {

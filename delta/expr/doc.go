@@ -2,7 +2,8 @@
 //
 // Nouns: Predicate (a filter, typed against one schema), Evaluator (runs it over
 // batches of columns), Bounds (what is known of a column in one file), Order
-// (one column to sort by).
+// (one column to sort by), Column (what a filter looks at: a column, or a field inside
+// of structs).
 //
 // The language:
 //
@@ -13,7 +14,8 @@
 //	        | column [NOT] LIKE 'pattern' [ESCAPE 'c']
 //	        | operand IS [NOT] NULL
 //	operand = column | literal
-//	column  = name | "any name" | `any name`        (upper and lower case are one)
+//	column  = name | column.name                    (a field inside of a struct)
+//	name    = word | "any name" | `any name`        (upper and lower case are one)
 //	literal = 'text' | number | 0x00ff | X'00ff' | TRUE | FALSE | NULL | DATE 'text' | TIMESTAMP 'text'
 //
 // Invariants:
@@ -24,7 +26,7 @@
 //     of smaller scale can't be is compared as the number it is: id > 1.5
 //     means id >= 2, id = 1.5 is never true.
 //  2. Three-valued logic: a comparison with NULL is unknown, and only rows for
-//     which the filter is true are taken.
+//     which the filter is true are taken. A field of a struct that is NULL is NULL.
 //  3. NaN equals NaN and is above every other number; -0.0 equals 0.0; text is
 //     ordered by its UTF-8 bytes. (Spark and DuckDB say the same.)
 //  4. A timestamp text without an offset is UTC, and a date there is its first instant.

@@ -68,7 +68,10 @@ type (
 	treeBool struct{}
 )
 
-func name(column int) string { return quoteName(shop, column) }
+// within stands before each name: "" or the structs that the columns are put into.
+var within string
+
+func name(column int) string { return within + (&scope{schema: shop}).quoted(column) }
 
 func (t treeNot) text() string { return "NOT (" + t.x.text() + ")" }
 func (t treeAnd) text() string { return "(" + t.x.text() + ") AND (" + t.y.text() + ")" }
@@ -89,11 +92,11 @@ func (t treeBetween) text() string {
 }
 
 func (t treeLike) text() string {
-	return "name" + notWord(t.not) + " LIKE '" + strings.ReplaceAll(t.pattern, "'", "''") + "'"
+	return within + "name" + notWord(t.not) + " LIKE '" + strings.ReplaceAll(t.pattern, "'", "''") + "'"
 }
 func (t treeNull) text() string { return name(t.column) + " IS" + notWord(t.not) + " NULL" }
 func (t treePair) text() string { return name(t.left) + t.op + name(t.right) }
-func (t treeBool) text() string { return "ok" }
+func (t treeBool) text() string { return within + "ok" }
 
 func notWord(not bool) string {
 	if not {
@@ -420,7 +423,7 @@ func TestSkippingLosesNoRow(t *testing.T) {
 		for c := range 12 {
 			bounds[c] = genBounds(t, f.columns[c])
 		}
-		if !p.CanSkip(func(c int) Bounds { return bounds[c] }) {
+		if !p.CanSkip(func(c Column) Bounds { return bounds[c.Place] }) {
 			return
 		}
 		skipped++
@@ -557,7 +560,7 @@ func TestCanSkip(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := p.CanSkip(func(int) Bounds { return tc.b }); got != tc.want {
+		if got := p.CanSkip(func(Column) Bounds { return tc.b }); got != tc.want {
 			t.Errorf("%s with %+v: skip %v, want %v", tc.text, tc.b, got, tc.want)
 		}
 	}

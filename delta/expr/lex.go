@@ -17,7 +17,7 @@ const (
 	text             // 'text'
 	number           // 12, -1.5, 1e3
 	hexed            // 0x00ff or X'00ff'
-	symbol           // = <> < <= > >= ( ) ,
+	symbol           // = <> < <= > >= ( ) , .
 )
 
 // token is one part of a text. value is its content: unquoted, hex digits
@@ -141,6 +141,9 @@ func lexOne(s string, i int) (t token, next int, err error) {
 			return t, 0, fault(i, "== is written = here")
 		}
 		return token{symbol, s[i : i+1], i}, i + 1, nil
+	}
+	if c == '.' {
+		return token{symbol, ".", i}, i + 1, nil
 	}
 	r, size := utf8.DecodeRuneInString(s[i:])
 	if !isNameRune(r) || r == utf8.RuneError && size == 1 {

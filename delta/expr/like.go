@@ -142,13 +142,13 @@ func (l *like) negate() node {
 	return &negated
 }
 
-func (l *like) write(s *schema.Schema) string {
+func (l *like) write(s *scope) string {
 	word := " LIKE '"
 	if l.not {
 		word = " NOT LIKE '"
 	}
 	quote := func(text string) string { return strings.ReplaceAll(text, "'", "''") }
-	out := quoteName(s, l.column) + word + quote(l.pattern) + "'"
+	out := s.quoted(l.column) + word + quote(l.pattern) + "'"
 	if l.escape != '\\' {
 		out += " ESCAPE '" + quote(string(l.escape)) + "'"
 	}

@@ -80,7 +80,7 @@ func newListParser(text string, s *schema.Schema) (*parser, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &parser{text: text, schema: s, tokens: tokens}, nil
+	return &parser{text: text, scope: scope{schema: s}, tokens: tokens}, nil
 }
 
 // list reads columns with commas between them; each takes what follows a column.
@@ -93,6 +93,9 @@ func (p *parser) list(each func(column operand) error) error {
 		column, err := p.column(t)
 		if err != nil {
 			return err
+		}
+		if column.column >= len(p.scope.schema.Fields) {
+			return p.fault(t, "%s is a field inside of a column: name the column", p.scope.field(column.column).Name)
 		}
 		if err := each(column); err != nil {
 			return err

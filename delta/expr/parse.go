@@ -3,6 +3,7 @@ package expr
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/gscd-io/gscd/delta/schema"
@@ -15,7 +16,7 @@ func Parse(text string, s *schema.Schema) (*Predicate, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &parser{text: text, schema: s, tokens: tokens}
+	p := &parser{text: text, scope: scope{schema: s}, tokens: tokens}
 	if p.peek().kind == end {
 		return nil, p.fault(p.peek(), "the expression is empty")
 	}
@@ -30,14 +31,12 @@ func Parse(text string, s *schema.Schema) (*Predicate, error) {
 	if t := p.peek(); t.kind != end {
 		return nil, p.fault(t, "AND, OR or the end is expected, not %s", t.describe())
 	}
-	columns := root.addColumns(nil)
-	slices.Sort(columns)
-	return &Predicate{text: text, schema: s, root: root, columns: slices.Compact(columns)}, nil
+	return newPredicate(text, p.scope, root), nil
 }
 
 type parser struct {
 	text   string
-	schema *schema.Schema
+	scope  scope
 	tokens []token
 	next   int
 	depth  int
@@ -66,7 +65,7 @@ func (p *parser) fault(at token, format string, args ...any) error {
 	return &SyntaxError{p.text, at.offset, fmt.Sprintf(format, args...)}
 }
 
-// operand is a column or a literal.
+// operand is a column, by its number in the scope, or a literal.
 type operand struct {
 	column  int // -1: the literal
 	literal literal
@@ -86,7 +85,7 @@ func (p *parser) asNode(x parsed) (node, error) {
 	}
 	o := x.operand
 	if o.column >= 0 {
-		f := p.schema.Fields[o.column]
+		f := p.scope.field(o.column)
 		if f.Type.Primitive == schema.Boolean {
 			return &comparison{o.column, equal, schema.BoolValue(true)}, nil
 		}
@@ -265,17 +264,58 @@ func (p *parser) value() (operand, error) {
 }
 
 func (p *parser) column(t token) (operand, error) {
-	i := p.schema.IndexFold(t.value)
-	if i >= 0 {
-		return operand{column: i, at: t}, nil
+	names := p.scope.schema.Names()
+	i := p.scope.schema.IndexFold(t.value)
+	if i < 0 {
+		return operand{}, p.fault(t, "there is no column %s%s", shorten(t.value), p.hint(t, names))
 	}
-	hint := ""
-	if near := nearest(t.value, p.schema.Names()); near != "" {
-		hint = fmt.Sprintf(" (did you mean %s?)", near)
-	} else if t.kind == quoted && p.text[t.offset] == '"' {
-		hint = " (text goes in single quotes)"
+	c := Column{Place: i}
+	f, path := &p.scope.schema.Fields[i], p.scope.schema.Fields[i].Name
+	for at := t; p.accept("."); {
+		if at = p.take(); at.kind != word && at.kind != quoted {
+			return operand{}, p.fault(at, "the name of a field of %s is expected behind the dot, not %s", path, at.describe())
+		}
+		if f.Type.Primitive != schema.Struct {
+			return operand{}, p.fault(at, "%s is %s, which has no field %s", path, f.Type, shorten(at.value))
+		}
+		if p.depth+len(c.Inside) > maxDepth {
+			return operand{}, p.fault(at, "the path is longer than %d", maxDepth)
+		}
+		fields := f.Type.Nested.Fields
+		i := fieldNamed(fields, at.value)
+		if i < 0 {
+			names = names[:0]
+			for _, f := range fields {
+				names = append(names, f.Name)
+			}
+			return operand{}, p.fault(at, "%s has no field %s%s", path, shorten(at.value), p.hint(at, names))
+		}
+		c.Inside = append(c.Inside, i)
+		f, path = &fields[i], path+"."+fields[i].Name
 	}
-	return operand{}, p.fault(t, "there is no column %s%s", shorten(t.value), hint)
+	if len(c.Inside) > 0 {
+		i = p.scope.add(c)
+	}
+	return operand{column: i, at: t}, nil
+}
+
+// fieldNamed finds a field by its exact name, else by one that differs in case.
+func fieldNamed(fields []schema.Field, name string) int {
+	if i := slices.IndexFunc(fields, func(f schema.Field) bool { return f.Name == name }); i >= 0 {
+		return i
+	}
+	return slices.IndexFunc(fields, func(f schema.Field) bool { return strings.EqualFold(f.Name, name) })
+}
+
+// hint tells what may have been meant by a name that is none of names.
+func (p *parser) hint(t token, names []string) string {
+	if near := nearest(t.value, names); near != "" {
+		return fmt.Sprintf(" (did you mean %s?)", near)
+	}
+	if t.kind == quoted && p.text[t.offset] == '"' {
+		return " (text goes in single quotes)"
+	}
+	return ""
 }
 
 // isNull builds IS NULL.
@@ -299,7 +339,7 @@ func (p *parser) compare(op operator, left, right operand) (node, error) {
 	if right.literal.kind == nullLiteral {
 		return constant(unknown), nil
 	}
-	b, reason := bind(right.literal, p.schema.Fields[left.column])
+	b, reason := bind(right.literal, *p.scope.field(left.column))
 	if reason != "" {
 		return nil, p.fault(right.at, "%s", reason)
 	}
@@ -337,7 +377,7 @@ func (p *parser) compareLiterals(op operator, left, right operand) (node, error)
 }
 
 func (p *parser) comparePair(op operator, left, right operand) (node, error) {
-	a, b := p.schema.Fields[left.column], p.schema.Fields[right.column]
+	a, b := p.scope.field(left.column), p.scope.field(right.column)
 	compare := pairOrder(a.Type, b.Type)
 	if compare == nil {
 		return nil, p.fault(right.at, "column %s is %s and column %s is %s: compare each with a value", a.Name, a.Type, b.Name, b.Type)
@@ -422,7 +462,7 @@ func (p *parser) like(x operand) (node, error) {
 	if x.column < 0 {
 		return nil, p.fault(x.at, "a column is expected before LIKE")
 	}
-	if f := p.schema.Fields[x.column]; f.Type.Primitive != schema.StringType {
+	if f := p.scope.field(x.column); f.Type.Primitive != schema.StringType {
 		return nil, p.fault(x.at, "column %s is %s: LIKE takes text", f.Name, f.Type)
 	}
 	l, reason := newLike(x.column, t.value, escape)

@@ -279,7 +279,7 @@ func FuzzParse(f *testing.F) {
 		}
 		cells := make([][]schema.Value, len(shop.Fields))
 		p.NewEvaluator().Select(cells, []int32{0, 1, 2})
-		p.CanSkip(func(int) Bounds { return Bounds{} })
+		p.CanSkip(func(Column) Bounds { return Bounds{} })
 		written := p.String()
 		if strings.Contains(written, "IN ()") {
 			return // has no form in the language

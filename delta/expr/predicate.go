@@ -10,51 +10,106 @@ import (
 // concurrent use.
 type Predicate struct {
 	text    string
-	schema  *schema.Schema
+	scope   scope
 	root    node
-	columns []int
+	columns []int    // places in the schema
+	refs    []Column // what is looked at
+}
+
+func newPredicate(text string, s scope, root node) *Predicate {
+	p := &Predicate{text: text, scope: s, root: root}
+	numbers := root.addColumns(nil)
+	slices.Sort(numbers)
+	for _, n := range slices.Compact(numbers) {
+		c := s.column(n)
+		p.refs = append(p.refs, c)
+		p.columns = append(p.columns, c.Place)
+	}
+	slices.Sort(p.columns)
+	p.columns = slices.Compact(p.columns)
+	return p
 }
 
 // Text gives the filter as it was written, String as it was understood.
 func (p *Predicate) Text() string   { return p.text }
-func (p *Predicate) String() string { return p.root.write(p.schema) }
+func (p *Predicate) String() string { return p.root.write(&p.scope) }
 
 // Columns gives the places in the schema of the columns that the filter looks
-// at, rising, each once. The slice must not be changed.
+// at, or into, rising, each once. The slice must not be changed.
 func (p *Predicate) Columns() []int { return p.columns }
+
+// Refs gives what the filter looks at, each once: columns, and fields inside of structs.
+// The slice must not be changed.
+func (p *Predicate) Refs() []Column { return p.refs }
 
 // Fits reports whether the columns that the filter looks at are the same ones,
 // in name, type and place, in another schema, so that it may be used there.
 func (p *Predicate) Fits(s *schema.Schema) bool {
 	for _, c := range p.columns {
-		if c >= len(s.Fields) || s.Fields[c].Name != p.schema.Fields[c].Name ||
-			s.Fields[c].Type.String() != p.schema.Fields[c].Type.String() {
+		if own := p.scope.schema; c >= len(s.Fields) || s.Fields[c].Name != own.Fields[c].Name ||
+			s.Fields[c].Type.String() != own.Fields[c].Type.String() {
 			return false
 		}
 	}
 	return true
 }
 
-// CanSkip reports whether no row of a file can match, from what is known of its
-// columns (asked by place in the schema). It judges by bounds alone: false says nothing.
-func (p *Predicate) CanSkip(bounds func(column int) Bounds) bool {
-	return !p.root.mayBeTrue(bounds)
+// CanSkip reports whether no row of a file can match, from what is known of what the
+// filter looks at. It judges by bounds alone: false says nothing.
+func (p *Predicate) CanSkip(bounds func(Column) Bounds) bool {
+	return !p.root.mayBeTrue(func(number int) Bounds { return bounds(p.scope.column(number)) })
 }
 
 // Evaluator runs a Predicate. It keeps scratch memory, so each goroutine needs its own.
 type Evaluator struct {
-	root node
-	free [][]int32
+	root  node
+	free  [][]int32
+	scope *scope
+	wide  [][]schema.Value // columns, and the fields inside of structs
+	cells [][]schema.Value // of those fields
 }
 
 // NewEvaluator makes an Evaluator.
-func (p *Predicate) NewEvaluator() *Evaluator { return &Evaluator{root: p.root} }
+func (p *Predicate) NewEvaluator() *Evaluator { return &Evaluator{root: p.root, scope: &p.scope} }
 
 // Select keeps of sel (rising row numbers) those for which the filter is true,
 // in place, and returns them. columns is indexed by place in the schema; a nil
 // column is NULL in every row, as one is that a file does not have.
 func (e *Evaluator) Select(columns [][]schema.Value, sel []int32) []int32 {
+	if len(e.scope.inside) > 0 && len(sel) > 0 {
+		columns = e.widen(columns, sel)
+	}
 	return e.root.keep(e, columns, sel)
+}
+
+// widen puts the fields inside of structs behind the columns, for the rows of sel. A field
+// of a struct that is NULL is NULL.
+func (e *Evaluator) widen(columns [][]schema.Value, sel []int32) [][]schema.Value {
+	n := len(e.scope.schema.Fields)
+	if e.wide == nil {
+		e.wide, e.cells = make([][]schema.Value, n+len(e.scope.inside)), make([][]schema.Value, len(e.scope.inside))
+	}
+	copy(e.wide[:n], columns)
+	rows := int(sel[len(sel)-1]) + 1
+	for i := range e.scope.inside {
+		in := &e.scope.inside[i]
+		structs := columns[in.Place]
+		if e.wide[n+i] = nil; structs == nil {
+			continue
+		}
+		if len(e.cells[i]) < rows {
+			e.cells[i] = make([]schema.Value, rows)
+		}
+		for _, row := range sel {
+			v := structs[row]
+			for _, at := range in.Inside {
+				v = v.Part(at)
+			}
+			e.cells[i][row] = v
+		}
+		e.wide[n+i] = e.cells[i]
+	}
+	return e.wide
 }
 
 // copyOf gives a copy of sel in scratch memory, to be handed back with done.
@@ -78,7 +133,8 @@ type node interface {
 	mayBeTrue(bounds func(column int) Bounds) bool
 	// negate gives the node that is true where this one is false, and unknown where it is.
 	negate() node
-	write(s *schema.Schema) string
+	write(s *scope) string
+	// addColumns appends the numbers of what the node looks at.
 	addColumns(columns []int) []int
 }
 
@@ -120,7 +176,7 @@ func (c constant) negate() node {
 	return c
 }
 
-func (c constant) write(*schema.Schema) string {
+func (c constant) write(*scope) string {
 	return [...]string{no: "FALSE", yes: "TRUE", unknown: "NULL"}[c]
 }
 
@@ -204,12 +260,12 @@ func negateEach(nodes []node) []node {
 	return out
 }
 
-func (a all) write(s *schema.Schema) string   { return writeJoined(a, " AND ", s) }
-func (o some) write(s *schema.Schema) string  { return writeJoined(o, " OR ", s) }
+func (a all) write(s *scope) string           { return writeJoined(a, " AND ", s) }
+func (o some) write(s *scope) string          { return writeJoined(o, " OR ", s) }
 func (a all) addColumns(columns []int) []int  { return addEach(a, columns) }
 func (o some) addColumns(columns []int) []int { return addEach(o, columns) }
 
-func writeJoined(nodes []node, word string, s *schema.Schema) string {
+func writeJoined(nodes []node, word string, s *scope) string {
 	out := "("
 	for i, n := range nodes {
 		if i > 0 {

@@ -116,8 +116,8 @@ func (c *comparison) mayBeTrue(bounds func(int) Bounds) bool {
 
 func (c *comparison) negate() node { return &comparison{c.column, c.op.negated(), c.value} }
 
-func (c *comparison) write(s *schema.Schema) string {
-	return quoteName(s, c.column) + " " + c.op.String() + " " + quoteValue(s, c.column, c.value)
+func (c *comparison) write(s *scope) string {
+	return s.quoted(c.column) + " " + c.op.String() + " " + quoteValue(s, c.column, c.value)
 }
 
 func (c *comparison) addColumns(columns []int) []int { return append(columns, c.column) }
@@ -156,8 +156,8 @@ func (p *pair) mayBeTrue(bounds func(int) Bounds) bool {
 
 func (p *pair) negate() node { return &pair{p.left, p.right, p.op.negated(), p.compare} }
 
-func (p *pair) write(s *schema.Schema) string {
-	return quoteName(s, p.left) + " " + p.op.String() + " " + quoteName(s, p.right)
+func (p *pair) write(s *scope) string {
+	return s.quoted(p.left) + " " + p.op.String() + " " + s.quoted(p.right)
 }
 
 func (p *pair) addColumns(columns []int) []int { return append(columns, p.left, p.right) }
@@ -220,7 +220,7 @@ func (m *member) mayBeTrue(bounds func(int) Bounds) bool {
 
 func (m *member) negate() node { return &member{m.column, m.values, !m.not} }
 
-func (m *member) write(s *schema.Schema) string {
+func (m *member) write(s *scope) string {
 	parts := make([]string, len(m.values))
 	for i, v := range m.values {
 		parts[i] = quoteValue(s, m.column, v)
@@ -229,7 +229,7 @@ func (m *member) write(s *schema.Schema) string {
 	if m.not {
 		word = " NOT IN ("
 	}
-	return quoteName(s, m.column) + word + strings.Join(parts, ", ") + ")"
+	return s.quoted(m.column) + word + strings.Join(parts, ", ") + ")"
 }
 
 func (m *member) addColumns(columns []int) []int { return append(columns, m.column) }
@@ -261,22 +261,18 @@ func (n *nullness) mayBeTrue(bounds func(int) Bounds) bool {
 
 func (n *nullness) negate() node { return &nullness{n.column, !n.not} }
 
-func (n *nullness) write(s *schema.Schema) string {
+func (n *nullness) write(s *scope) string {
 	if n.not {
-		return quoteName(s, n.column) + " IS NOT NULL"
+		return s.quoted(n.column) + " IS NOT NULL"
 	}
-	return quoteName(s, n.column) + " IS NULL"
+	return s.quoted(n.column) + " IS NULL"
 }
 
 func (n *nullness) addColumns(columns []int) []int { return append(columns, n.column) }
 
-func quoteName(s *schema.Schema, column int) string {
-	return `"` + strings.ReplaceAll(s.Fields[column].Name, `"`, `""`) + `"`
-}
-
 // quoteValue writes a value so that parsing it for its column gives it again.
-func quoteValue(s *schema.Schema, column int, v schema.Value) string {
-	t := s.Fields[column].Type
+func quoteValue(s *scope, column int, v schema.Value) string {
+	t := s.field(column).Type
 	shown := string(schema.AppendText(nil, t, v))
 	isFloat := v.Kind == schema.Float || v.Kind == schema.Double
 	switch {

@@ -31,8 +31,7 @@ type writer struct {
 	bin     *bin
 	columns []parquet.Column
 	reads   []parquet.Column // the same, as they are asked for: older files may lack ids
-	fields  []stats.Field    // the columns with statistics
-	places  []int            // of the fields in columns
+	leaves  []stats.Leaf     // those with statistics
 	encoder *parquet.Encoder
 	footer  map[string]string
 	target  int64
@@ -48,23 +47,21 @@ const maxFileRows = 1 << 31
 // newWriter makes the writer of a bin. extra are the columns beside the schema's.
 func (x *optimizer) newWriter(b *bin, extra []parquet.Column, footer map[string]string, target int64) (*writer, error) {
 	w := &writer{x: x, bin: b, footer: footer, target: target}
-	var names []string
+	var fields []schema.Field
 	for i := range x.base.Schema().Fields {
 		if f := &x.base.Schema().Fields[i]; !x.isPartition[f.Name] {
-			names = append(names, f.Name)
+			fields = append(fields, *f)
 			w.columns = append(w.columns, columnOf(f))
 			w.reads = append(w.reads, parquet.ColumnOf(f))
 		}
 	}
-	w.places = stats.Indexed(x.base.Metadata().Configuration, names)
-	for at, name := range names { // those that rows lie by have statistics whatever their place
-		if x.isOrder[name] && !slices.Contains(w.places, at) {
-			w.places = append(w.places, at)
+	leaves := stats.Leaves(fields)
+	w.leaves = stats.Indexed(x.base.Metadata().Configuration, leaves)
+	for _, l := range leaves { // those that rows lie by have statistics whatever their place
+		at, found := slices.BinarySearchFunc(w.leaves, l, func(a, b stats.Leaf) int { return slices.Compare(a.Place, b.Place) })
+		if !found && len(l.Path) == 1 && x.isOrder[l.Path[0]] {
+			w.leaves = slices.Insert(w.leaves, at, l)
 		}
-	}
-	w.places = slices.DeleteFunc(w.places, func(at int) bool { return !w.columns[at].Type.IsLeaf() }) // these have none
-	for _, at := range w.places {
-		w.fields = append(w.fields, stats.Field{Name: w.columns[at].Name, Type: w.columns[at].Type})
 	}
 	w.columns = append(w.columns, extra...)
 	w.reads = append(w.reads, extra...)
@@ -151,11 +148,7 @@ func (w *writer) end(ctx context.Context) error {
 }
 
 func (w *writer) encodeStats(out *output, tight *bool) string {
-	st := parquet.FileStats{NumRows: out.stats.NumRows, Columns: make([]parquet.ColumnStats, len(w.places))}
-	for i, at := range w.places {
-		st.Columns[i] = out.stats.Columns[at]
-	}
-	return stats.EncodeAll(w.fields, st, tight)
+	return stats.Encode(w.leaves, out.stats, tight)
 }
 
 // soon is how long an output is believed to be there: far less than the grace period of

@@ -137,13 +137,13 @@ func (f *fixture) add(tx *delta.Transaction, rows int, bare bool) string {
 		data = append(data, row)
 	}
 	var list []parquet.Column
-	var fields []stats.Field
+	var fields []schema.Field
 	for _, c := range columns {
 		if f.partition && c.Name == "city" {
 			continue
 		}
 		list = append(list, parquet.Column{Name: c.Name, Type: c.Type})
-		fields = append(fields, stats.Field{Name: c.Name, Type: c.Type})
+		fields = append(fields, schema.Field{Name: c.Name, Type: c.Type})
 	}
 	if !bare {
 		list = append(list, hidden)
@@ -162,7 +162,7 @@ func (f *fixture) add(tx *delta.Transaction, rows int, bare bool) string {
 	f.must(f.store.Put(context.Background(), key, raw))
 	path := action.EncodePath(key)
 	f.ids[path] = ids
-	tx.Add(&action.Add{Path: path, PartitionValues: values, Size: int64(len(raw)), ModificationTime: time.Now().UnixMilli(), DataChange: true, Stats: stats.Encode(fields, st, nil)})
+	tx.Add(&action.Add{Path: path, PartitionValues: values, Size: int64(len(raw)), ModificationTime: time.Now().UnixMilli(), DataChange: true, Stats: stats.Encode(stats.Leaves(fields), st, nil)})
 	return path
 }
 

@@ -81,8 +81,8 @@ type Encoder struct {
 
 // NewEncoder makes an encoder of files with these columns in this order. The
 // error names the column that has a type which is not written (void, variant and
-// unknown), the name of another, or that StatsColumns names and is not there. Structs,
-// arrays and maps have no statistics.
+// unknown), the name of another, or that StatsColumns names and is not there. Of structs
+// there are statistics of their fields; arrays and maps have none.
 func NewEncoder(columns []Column, opts EncoderOptions) (*Encoder, error) {
 	if opts.RowGroupRows <= 0 {
 		opts.RowGroupRows = 1 << 20
@@ -184,17 +184,23 @@ func (e *Encoder) Finish() ([]byte, FileStats) {
 	if e.file == nil {
 		e.file = newFileWriter(e.elements, e.opts.KeyValue)
 	}
-	st := FileStats{NumRows: int64(e.rows), Columns: make([]ColumnStats, e.width())}
-	for c := range st.Columns {
-		if e.nested == nil {
-			st.Columns[c] = e.columns[c].stats()
-		} else if w := e.nested[c].leaf; w != nil {
-			st.Columns[c] = w.stats()
-		}
-	}
+	st := FileStats{NumRows: int64(e.rows), Columns: e.stats((*columnWriter).stats)}
 	data := e.file.finish()
 	e.file = nil
 	return data, st
+}
+
+// stats puts together what is known of the columns; of gives that of a leaf.
+func (e *Encoder) stats(of func(*columnWriter) ColumnStats) []ColumnStats {
+	list := make([]ColumnStats, e.width())
+	for c := range list {
+		if e.nested == nil {
+			list[c] = of(e.columns[c])
+		} else {
+			list[c] = e.nested[c].stats(of)
+		}
+	}
+	return list
 }
 
 func (w *columnWriter) stats() ColumnStats {

@@ -113,6 +113,19 @@ func (e *Encoder) width() int {
 	return len(e.columns)
 }
 
+// stats gives what is known of a column, and of the fields in it where it is a struct.
+func (w *nestedWriter) stats(of func(*columnWriter) ColumnStats) (st ColumnStats) {
+	switch {
+	case w.leaf != nil:
+		return of(w.leaf)
+	case w.t.Primitive == schema.Struct:
+		for _, p := range w.parts {
+			st.Fields = append(st.Fields, p.stats(of))
+		}
+	}
+	return st
+}
+
 // encodeNested is encodeGroup where columns are no leaves.
 func (e *Encoder) encodeNested(rows [][]schema.Value, base int) error {
 	if err := e.addNested(rows, base); err != nil {

@@ -10,16 +10,28 @@ import (
 )
 
 // RowGroupBounds gives the bounds of a column in one row group, for
-// ScanOptions.SkipRowGroup. What is not known, or known to be written wrongly
-// by others, is left out. A column that the file does not have is NULL in every row.
-func (f *File) RowGroupBounds(i int, c Column) stats.Bounds {
-	g := &f.meta.RowGroups[i]
-	n := f.root.find(c.Name, c.FieldID)
-	if n == nil || c.Type.Primitive == schema.Void {
-		return stats.Bounds{NullCount: g.NumRows}
+// ScanOptions.SkipRowGroup, or of a field inside of structs, which are named before it.
+// What is not known, or known to be written wrongly by others, is left out. A column that
+// the file does not have is NULL in every row.
+func (f *File) RowGroupBounds(i int, path ...Column) stats.Bounds {
+	n := f.root
+	for at := range path {
+		c := &path[at]
+		if at > 0 && (n.leaf || n.repetition == format.Repeated || n.isCollection()) {
+			return stats.Unknown
+		}
+		if n = n.find(c.Name, c.FieldID); n == nil || c.Type.Primitive == schema.Void {
+			return stats.Bounds{NullCount: f.meta.RowGroups[i].NumRows}
+		}
 	}
+	return f.leafBounds(i, n, path[len(path)-1].Type)
+}
+
+// leafBounds gives the bounds of a node read as a type.
+func (f *File) leafBounds(i int, n *node, t schema.Type) stats.Bounds {
+	g := &f.meta.RowGroups[i]
 	b := stats.Unknown
-	conv, err := converterOf(n, c.Type)
+	conv, err := converterOf(n, t)
 	if err != nil {
 		return b
 	}

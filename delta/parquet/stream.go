@@ -149,7 +149,7 @@ func (s *Stream) CopyGroup(f *File, group int) error {
 		if columnIndexes[i], err = f.columnIndex(chunk, len(pages)); err != nil {
 			return err
 		}
-		s.takeBounds(f, group, i)
+		s.takeBounds(f, group, i, bound[i].node)
 	}
 	s.f.meta.NumRows += g.NumRows
 	s.f.meta.RowGroups = append(s.f.meta.RowGroups, g)
@@ -190,12 +190,12 @@ func (n *node) leaves(list []boundColumn) []boundColumn {
 }
 
 // takeBounds adds what is known of a copied column to the statistics of the file.
-func (s *Stream) takeBounds(f *File, group, column int) {
+func (s *Stream) takeBounds(f *File, group, column int, leaf *node) {
 	w := s.e.columns[column]
-	if len(w.path) > 1 { // a part of a nested column
+	if w.maxRep > 0 { // inside of an array or a map
 		return
 	}
-	b := f.RowGroupBounds(group, Column{Name: w.path[0], Type: w.typ, FieldID: w.element.FieldID})
+	b := f.leafBounds(group, leaf, w.typ)
 	if b.NullCount < 0 {
 		b.NullCount = 0 // this package writes it always
 	}
@@ -223,19 +223,9 @@ func widen(c *ColumnStats, b stats.Bounds) {
 // Finish ends the file, with entries for its footer. The bytes are the caller's.
 func (s *Stream) Finish(keyValue map[string]string) ([]byte, FileStats) {
 	s.endGroup()
-	st := FileStats{NumRows: s.rows, Columns: make([]ColumnStats, 0, s.e.width())}
-	for leaf, w := range s.e.columns {
-		if s.e.nested == nil {
-			st.Columns = append(st.Columns, s.leafStats(leaf, w))
-		}
-	}
-	for _, n := range s.e.nested {
-		one := ColumnStats{}
-		if n.leaf != nil {
-			one = s.leafStats(slices.Index(s.e.columns, n.leaf), n.leaf)
-		}
-		st.Columns = append(st.Columns, one)
-	}
+	st := FileStats{NumRows: s.rows, Columns: s.e.stats(func(w *columnWriter) ColumnStats {
+		return s.leafStats(slices.Index(s.e.columns, w), w)
+	})}
 	for _, w := range s.e.columns {
 		w.startFile() // lets go of the rows' strings
 	}

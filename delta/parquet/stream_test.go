@@ -3,6 +3,7 @@ package parquet_test
 import (
 	"fmt"
 	"math"
+	"reflect"
 	"testing"
 
 	"github.com/gscd-io/gscd/delta/parquet"
@@ -106,7 +107,7 @@ func TestStream(t *testing.T) {
 	_, plain, err := streamEncoder(t).Encode(want)
 	must(err)
 	for c := range streamColumns {
-		if st.Columns[c] != plain.Columns[c] {
+		if !reflect.DeepEqual(st.Columns[c], plain.Columns[c]) {
 			t.Errorf("column %d: %+v, want %+v", c, st.Columns[c], plain.Columns[c])
 		}
 	}

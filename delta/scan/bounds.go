@@ -34,11 +34,11 @@ func (s *Scan) planFiles() error {
 			return err
 		}
 		known := fileBounds(add, asked)
-		skip := where.CanSkip(func(column int) expr.Bounds {
-			if b, ok := partitions[column]; ok {
+		skip := where.CanSkip(func(c expr.Column) expr.Bounds {
+			if b, ok := partitions[c.Place]; ok {
 				return b
 			}
-			return known(s.schema.Fields[column].Name)
+			return known(c.Names(s.schema)...)
 		})
 		if !skip {
 			s.files = append(s.files, add)
@@ -47,14 +47,14 @@ func (s *Scan) planFiles() error {
 	return nil
 }
 
-// fileBounds gives what the statistics of a file say of columns.
-func fileBounds(add *action.Add, columns *schema.Schema) func(column string) expr.Bounds {
+// fileBounds gives what the statistics of a file say of columns, and of fields in them.
+func fileBounds(add *action.Add, columns *schema.Schema) func(path ...string) expr.Bounds {
 	known, err := stats.Parse(add.Stats, columns)
 	if err != nil {
 		known = &stats.FileStatistics{NumRecords: -1}
 	}
-	return func(column string) expr.Bounds {
-		b := known.Bounds(column)
+	return func(path ...string) expr.Bounds {
+		b := known.Bounds(path...)
 		return boundsOf(b.Min, b.Max, b.NullCount, known.NumRecords)
 	}
 }
@@ -64,15 +64,23 @@ func fileBounds(add *action.Add, columns *schema.Schema) func(column string) exp
 // that can't be read say nothing.
 func CanSkipFile(add *action.Add, s *schema.Schema, where *expr.Predicate) bool {
 	known := fileBounds(add, s)
-	return where.CanSkip(func(column int) expr.Bounds { return known(s.Fields[column].Name) })
+	return where.CanSkip(func(c expr.Column) expr.Bounds { return known(c.Names(s)...) })
 }
 
 // CanSkipRowGroup tells the same of a row group, by the statistics in the file.
 func CanSkipRowGroup(file *parquet.File, group int, s *schema.Schema, where *expr.Predicate) bool {
-	return where.CanSkip(func(column int) expr.Bounds {
-		b := file.RowGroupBounds(group, parquet.ColumnOf(&s.Fields[column]))
-		return boundsOf(b.Min, b.Max, b.NullCount, file.RowGroupRows(group))
-	})
+	return where.CanSkip(func(c expr.Column) expr.Bounds { return GroupBounds(file, group, c.Path(s)) })
+}
+
+// GroupBounds gives what is known of a column in a row group, or of a field of the
+// structs before it in the path.
+func GroupBounds(file *parquet.File, group int, path []schema.Field) expr.Bounds {
+	columns := make([]parquet.Column, len(path))
+	for i := range path {
+		columns[i] = parquet.ColumnOf(&path[i])
+	}
+	b := file.RowGroupBounds(group, columns...)
+	return boundsOf(b.Min, b.Max, b.NullCount, file.RowGroupRows(group))
 }
 
 // partitionBounds gives what is known of the partition columns that are needed.
@@ -107,15 +115,14 @@ func (s *Scan) groupSkipper(add *action.Add, file *parquet.File) (func(group int
 		return nil, err
 	}
 	return func(group int) bool {
-		return s.options.Where.CanSkip(func(column int) expr.Bounds {
-			if b, ok := partitions[column]; ok {
+		return s.options.Where.CanSkip(func(c expr.Column) expr.Bounds {
+			if b, ok := partitions[c.Place]; ok {
 				return b
 			}
-			if !slices.Contains(s.data, column) {
+			if !slices.Contains(s.data, c.Place) {
 				return expr.Bounds{}
 			}
-			b := file.RowGroupBounds(group, parquet.ColumnOf(&s.schema.Fields[column]))
-			return boundsOf(b.Min, b.Max, b.NullCount, file.RowGroupRows(group))
+			return GroupBounds(file, group, c.Path(s.schema))
 		})
 	}, nil
 }

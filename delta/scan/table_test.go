@@ -123,14 +123,14 @@ func writeShop(t tester, store objstore.Store, files []shopFile, properties map[
 func encodeShop(t tester, store objstore.Store, key string, f shopFile) *action.Add {
 	t.Helper()
 	var columns []parquet.Column
-	var fields []stats.Field
+	var fields []schema.Field
 	var places []int
 	for c, field := range shop.Fields {
 		if c == cityColumn || f.missing > 0 && c >= f.missing {
 			continue
 		}
 		columns = append(columns, parquet.Column{Name: field.Name, Type: field.Type})
-		fields = append(fields, stats.Field{Name: field.Name, Type: field.Type})
+		fields = append(fields, field)
 		places = append(places, c)
 	}
 	columns = append(columns, parquet.Column{Name: "__gscd_offset", Type: schema.Of(schema.Long)})
@@ -157,7 +157,7 @@ func encodeShop(t tester, store objstore.Store, key string, f shopFile) *action.
 	add := &action.Add{
 		Path: action.EncodePath(key), Size: int64(len(data)), ModificationTime: 1, DataChange: true,
 		PartitionValues: map[string]*string{"city": action.FormatPartitionValue(f.city, schema.Of(schema.StringType))},
-		Stats:           stats.Encode(fields, known, &wide),
+		Stats:           stats.Encode(stats.Leaves(fields), known, &wide),
 	}
 	if f.noStats {
 		add.Stats = fmt.Sprintf(`{"numRecords":%d}`, len(f.rows))

@@ -58,3 +58,21 @@ func word(s string) int64 {
 	copy(b[:], s)
 	return int64(binary.BigEndian.Uint64(b[:]))
 }
+
+// Part gives one of Parts, by place; NULL where there is none, or the cell is NULL.
+func (v Value) Part(i int) Value {
+	if v.Kind != Compound {
+		return Value{}
+	}
+	for rest := v.S; rest != ""; i-- {
+		n, _ := EncodedLen(rest)
+		if n == 0 {
+			break
+		}
+		if i == 0 {
+			return decoded(rest[:n])
+		}
+		rest = rest[n:]
+	}
+	return Value{}
+}

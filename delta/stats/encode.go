@@ -10,16 +10,6 @@ import (
 	"github.com/gscd-io/gscd/delta/schema"
 )
 
-// Field is a leaf column of a data file, by its physical name.
-type Field struct {
-	Name string
-	Type schema.Type
-}
-
-// IndexedColumns is how many leading leaf columns get statistics
-// (delta.dataSkippingNumIndexedCols).
-const IndexedColumns = 32
-
 // stringPrefix is how many UTF-16 units of a string a bound keeps, as Spark's
 // do; maxPrefix where a maximum gives up.
 const (
@@ -27,55 +17,73 @@ const (
 	maxPrefix    = 2 * stringPrefix
 )
 
-// Encode gives add.stats: numRecords, and of the first IndexedColumns fields
-// minimum, maximum and number of NULLs ("Per-file Statistics"). fields are
-// parallel to st.Columns. tightBounds is left out where nil, which means true.
-// Bounds are never narrower than the values: strings are cut, with the maximum
-// raised, and timestamps are cut to milliseconds, the maximum upwards. Booleans
-// and binary have no bounds.
-func Encode(fields []Field, st File, tightBounds *bool) string {
-	return EncodeAll(fields[:min(len(fields), IndexedColumns)], st, tightBounds)
-}
-
-// EncodeAll is Encode of all fields, for whoever has chosen them. A NullCount below 0 is
-// not known, and left out.
-func EncodeAll(fields []Field, st File, tightBounds *bool) string {
-	n := min(len(fields), len(st.Columns))
-	b := append(make([]byte, 0, 64+64*n), `{"numRecords":`...)
+// Encode gives add.stats ("Per-file Statistics"): numRecords, and of leaves, which are in
+// the order of Leaves, minimum, maximum and number of NULLs, fields of structs as objects
+// in objects. A NullCount below 0 is not known, and left out. tightBounds is left out
+// where nil, which means true. Bounds are never narrower than the values: strings are cut,
+// with the maximum raised, and timestamps are cut to milliseconds, the maximum upwards.
+// Booleans and binary have no bounds.
+func Encode(leaves []Leaf, st File, tightBounds *bool) string {
+	b := append(make([]byte, 0, 64+64*len(leaves)), `{"numRecords":`...)
 	b = strconv.AppendInt(b, st.NumRows, 10)
+	columns := make([]Column, len(leaves))
+	for i := range leaves {
+		columns[i] = st.column(&leaves[i])
+	}
 	member := func(name string, value func(b []byte, i int) []byte) {
 		b = append(b, `,"`...)
 		b = append(b, name...)
-		b = append(b, `":{`...)
-		first := true
-		for i := range n {
-			before := len(b)
-			if !first {
-				b = append(b, ',')
-			}
-			b = append(appendString(b, fields[i].Name), ':')
-			at := len(b)
-			if b = value(b, i); len(b) == at {
-				b = b[:before]
-				continue
-			}
-			first = false
-		}
-		b = append(b, '}')
+		b = append(b, `":`...)
+		b = appendObject(b, leaves, 0, 0, value)
 	}
-	member("minValues", func(b []byte, i int) []byte { return appendBound(b, st.Columns[i].Min, fields[i].Type, false) })
-	member("maxValues", func(b []byte, i int) []byte { return appendBound(b, st.Columns[i].Max, fields[i].Type, true) })
+	member("minValues", func(b []byte, i int) []byte { return appendBound(b, columns[i].Min, leaves[i].Type, false) })
+	member("maxValues", func(b []byte, i int) []byte { return appendBound(b, columns[i].Max, leaves[i].Type, true) })
 	member("nullCount", func(b []byte, i int) []byte {
-		if st.Columns[i].NullCount < 0 {
+		if columns[i].NullCount < 0 {
 			return b
 		}
-		return strconv.AppendInt(b, st.Columns[i].NullCount, 10)
+		return strconv.AppendInt(b, columns[i].NullCount, 10)
 	})
 	if tightBounds != nil {
 		b = append(b, `,"tightBounds":`...)
 		b = strconv.AppendBool(b, *tightBounds)
 	}
 	return string(append(b, '}'))
+}
+
+// appendObject appends the values of leaves that lie in one struct, depth names deep, the
+// first of them being number from. What has no value is left out, a struct of which
+// nothing has one too.
+func appendObject(b []byte, leaves []Leaf, from, depth int, value func(b []byte, i int) []byte) []byte {
+	b = append(b, '{')
+	first := true
+	for i := 0; i < len(leaves); {
+		n := 1 // leaves in one column or struct
+		for i+n < len(leaves) && leaves[i+n].Place[depth] == leaves[i].Place[depth] {
+			n++
+		}
+		before := len(b)
+		if !first {
+			b = append(b, ',')
+		}
+		b = append(appendString(b, leaves[i].Stored[depth]), ':')
+		at := len(b)
+		if len(leaves[i].Place) > depth+1 {
+			b = appendObject(b, leaves[i:i+n], from+i, depth+1, value)
+			if len(b) == at+2 {
+				b = b[:at]
+			}
+		} else {
+			b = value(b, from+i)
+		}
+		if len(b) == at {
+			b = b[:before]
+		} else {
+			first = false
+		}
+		i += n
+	}
+	return append(b, '}')
 }
 
 // appendBound appends a bound, or nothing where the value has none.

@@ -35,22 +35,31 @@ type FileStatistics struct {
 	// left. Where it is not set rows may have been deleted since.
 	Tight bool
 
-	columns map[string]Bounds
+	columns map[string]Bounds // by pathKey
 }
 
-// Bounds gives what is known of a top-level column by its logical name, never
-// narrower than the truth. A column without statistics is Unknown.
-func (f *FileStatistics) Bounds(column string) Bounds {
-	if b, ok := f.columns[column]; ok {
+// Bounds gives what is known of a column by its logical name, or of a field inside of
+// structs by its name behind theirs, never narrower than the truth. What has no
+// statistics is Unknown.
+func (f *FileStatistics) Bounds(path ...string) Bounds {
+	if b, ok := f.columns[pathKey(path)]; ok {
 		return b
 	}
 	return Unknown
 }
 
+// pathKey makes one text of a path.
+func pathKey(path []string) string {
+	if len(path) == 1 {
+		return path[0]
+	}
+	return strings.Join(path, "\x00")
+}
+
 var parsers fastjson.ParserPool
 
-// Parse reads add.stats for the leaf columns of a schema; nested columns are
-// Unknown. The empty text tells nothing. A bound that is no value of its
+// Parse reads add.stats for the columns of a schema, and the fields in its structs. The
+// empty text tells nothing. A bound that is no value of its
 // column is left out; text that is no JSON object gives an error that wraps
 // ErrStats. Nothing in the result shares memory with text.
 func Parse(text string, s *schema.Schema) (*FileStatistics, error) {
@@ -75,17 +84,27 @@ func Parse(text string, s *schema.Schema) (*FileStatistics, error) {
 	}
 	low, high, nulls := root.Get("minValues"), root.Get("maxValues"), root.Get("nullCount")
 	f.columns = make(map[string]Bounds, len(s.Fields))
-	for _, field := range s.Fields {
-		if field.Type.IsLeaf() {
-			name := field.Stored()
-			b := f.bounds(field.Type, low.Get(name), high.Get(name), nulls.Get(name))
-			if field.Type.Primitive == schema.DoubleType && wasFloat(&field) {
+	f.read(s.Fields, "", low, high, nulls)
+	return f, nil
+}
+
+// read takes over what is known of fields, whose structs have made prefix.
+func (f *FileStatistics) read(fields []schema.Field, prefix string, low, high, nulls *fastjson.Value) {
+	for i := range fields {
+		field := &fields[i]
+		name := field.Stored()
+		low, high, nulls := low.Get(name), high.Get(name), nulls.Get(name)
+		switch {
+		case field.Type.IsLeaf():
+			b := f.bounds(field.Type, low, high, nulls)
+			if field.Type.Primitive == schema.DoubleType && wasFloat(field) {
 				b.Min, b.Max = nextFloat(b.Min, math.Inf(-1)), nextFloat(b.Max, math.Inf(1))
 			}
-			f.columns[field.Name] = b
+			f.columns[prefix+field.Name] = b
+		case field.Type.Primitive == schema.Struct && (low != nil || high != nil || nulls != nil):
+			f.read(field.Type.Nested.Fields, prefix+field.Name+"\x00", low, high, nulls)
 		}
 	}
-	return f, nil
 }
 
 // bounds puts a column's three values together.

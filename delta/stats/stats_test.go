@@ -35,18 +35,17 @@ func micros(text string) schema.Value {
 	return schema.IntValue(t.UnixMicro())
 }
 
-func fieldsOf(types ...schema.Type) (fields []stats.Field, s *schema.Schema) {
+func fieldsOf(types ...schema.Type) (leaves []stats.Leaf, s *schema.Schema) {
 	var columns []schema.Field
 	for i, t := range types {
 		name := "c" + string(rune('a'+i))
-		fields = append(fields, stats.Field{Name: name, Type: t})
 		columns = append(columns, schema.Field{Name: name, Type: t, Nullable: true})
 	}
 	s, err := schema.New(columns...)
 	if err != nil {
 		panic(err)
 	}
-	return fields, s
+	return stats.Leaves(columns), s
 }
 
 func TestEncode(t *testing.T) {
@@ -90,12 +89,12 @@ func TestOnlyTheFirstColumns(t *testing.T) {
 		st.Columns[i] = stats.Column{Min: schema.IntValue(1), Max: schema.IntValue(1)}
 	}
 	fields, s := fieldsOf(types...)
-	f, err := stats.Parse(stats.Encode(fields, st, nil), s)
+	f, err := stats.Parse(stats.Encode(stats.Indexed(nil, fields), st, nil), s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f.Bounds(fields[31].Name).Min != schema.IntValue(1) || f.Bounds(fields[32].Name) != stats.Unknown {
-		t.Errorf("column 31 %+v, column 32 %+v", f.Bounds(fields[31].Name), f.Bounds(fields[32].Name))
+	if f.Bounds(fields[31].Path[0]).Min != schema.IntValue(1) || f.Bounds(fields[32].Path[0]) != stats.Unknown {
+		t.Errorf("column 31 %+v, column 32 %+v", f.Bounds(fields[31].Path[0]), f.Bounds(fields[32].Path[0]))
 	}
 }
 
@@ -289,6 +288,62 @@ func TestPhysicalNames(t *testing.T) {
 	}
 }
 
+// Fields of structs stand in objects of objects, by their names in files.
+func TestNestedStatistics(t *testing.T) {
+	long, text := schema.Of(schema.Long), schema.Of(schema.StringType)
+	list := schema.Type{Primitive: schema.Array, Nested: &schema.Nested{Element: long}}
+	geo := structOf(schema.Field{Name: "lat", Type: schema.Of(schema.DoubleType)}, schema.Field{Name: "x.y", FileName: "col-5", Type: long})
+	columns := []schema.Field{
+		{Name: "id", Type: long},
+		{Name: "address", FileName: "col-1", Type: structOf(schema.Field{Name: "city", FileName: "col-2", Type: text}, schema.Field{Name: "tags", Type: list},
+			schema.Field{Name: "geo", FileName: "col-4", Type: geo})},
+		{Name: "empty", Type: structOf(schema.Field{Name: "l", Type: list})},
+		{Name: "city", Type: text},
+	}
+	s, err := schema.New(columns...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st := stats.File{NumRows: 5, Columns: []stats.Column{
+		{Min: schema.IntValue(1), Max: schema.IntValue(2)},
+		{Fields: []stats.Column{
+			{Min: schema.StringValue("a"), Max: schema.StringValue("b"), NullCount: 2}, {NullCount: 1},
+			{Fields: []stats.Column{{Min: schema.DoubleValue(1.5), Max: schema.DoubleValue(2)}, {NullCount: 5}}},
+		}},
+		{Fields: []stats.Column{{}}},
+		{Min: schema.StringValue("c"), Max: schema.StringValue("d"), NullCount: 3},
+	}}
+	got := stats.Encode(stats.Indexed(nil, stats.Leaves(columns)), st, nil)
+	want := `{"numRecords":5,"minValues":{"id":1,"col-1":{"col-2":"a","col-4":{"lat":1.5}},"city":"c"},` +
+		`"maxValues":{"id":2,"col-1":{"col-2":"b","col-4":{"lat":2}},"city":"d"},"nullCount":{"id":0,"col-1":{"col-2":2,"col-4":{"lat":0,"col-5":5}},"city":3}}`
+	if got != want {
+		t.Errorf("%s, want\n%s", got, want)
+	}
+	f, err := stats.Parse(got, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		path []string
+		want stats.Bounds
+	}{
+		{[]string{"address", "city"}, stats.Bounds{Min: schema.StringValue("a"), Max: schema.StringValue("b"), NullCount: 2}},
+		{[]string{"city"}, stats.Bounds{Min: schema.StringValue("c"), Max: schema.StringValue("d"), NullCount: 3}},
+		{[]string{"address", "geo", "lat"}, stats.Bounds{Min: schema.DoubleValue(1.5), Max: schema.DoubleValue(2)}},
+		{[]string{"address", "geo", "x.y"}, stats.Bounds{NullCount: 5}},
+		{[]string{"address"}, stats.Unknown}, {[]string{"address", "tags"}, stats.Unknown}, {[]string{"empty", "l"}, stats.Unknown},
+	} {
+		if got := f.Bounds(c.path...); got != c.want {
+			t.Errorf("%q: %+v, want %+v", c.path, got, c.want)
+		}
+	}
+	for _, text := range []string{`{"minValues":{"col-1":5},"nullCount":{"col-1":3}}`, `{"minValues":{"col-1":{"col-2":{"x":1}}},"maxValues":{"col-1":[1]}}`} {
+		if f, err := stats.Parse(text, s); err != nil || f.Bounds("address", "city") != stats.Unknown {
+			t.Errorf("%s: %+v %v", text, f.Bounds("address", "city"), err)
+		}
+	}
+}
+
 func TestNotStatistics(t *testing.T) {
 	_, s := fieldsOf(schema.Of(schema.Long))
 	for _, text := range []string{"x", "[]", "5", `"s"`, `{"numRecords":`, "{}{}", strings.Repeat("[", 1000)} {
@@ -316,7 +371,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		for _, c := range fields {
-			b := parsed.Bounds(c.Name)
+			b := parsed.Bounds(c.Path...)
 			for _, v := range []schema.Value{b.Min, b.Max} {
 				if !v.IsNull() && v.Kind != schema.KindOf(c.Type) {
 					t.Fatalf("%s has a bound %+v", c.Type, v)

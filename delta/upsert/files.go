@@ -158,9 +158,9 @@ func (w *Writer) encodeFile(s *schema.Schema, partitionBy []string, p *part, foo
 		return nil, fmt.Errorf("encode a data file: %w", err)
 	}
 	key := p.folder + "part-" + uuid.NewString() + ".parquet"
-	names := make([]stats.Field, visible)
+	fields := make([]schema.Field, visible)
 	for i, c := range columns[:visible] {
-		names[i] = stats.Field{Name: c.Name, Type: c.Type}
+		fields[i] = schema.Field{Name: c.Name, Type: c.Type}
 	}
 	st.Columns = st.Columns[:visible]
 	values := p.values
@@ -169,7 +169,7 @@ func (w *Writer) encodeFile(s *schema.Schema, partitionBy []string, p *part, foo
 	}
 	return &encodedFile{key, data, &action.Add{
 		Path: action.EncodePath(key), PartitionValues: values, Size: int64(len(data)),
-		ModificationTime: w.now().UnixMilli(), DataChange: true, Stats: stats.Encode(names, st, nil),
+		ModificationTime: w.now().UnixMilli(), DataChange: true, Stats: stats.Encode(stats.Indexed(nil, stats.Leaves(fields)), st, nil),
 	}}, nil
 }
 

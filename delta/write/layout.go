@@ -20,8 +20,9 @@ type layout struct {
 	partitions []int // places of the partition columns, in their order
 	data       []int // places of the others
 	columns    []parquet.Column
-	// indexed are the columns, by place in columns, that get statistics.
-	indexed []int
+	// leaves are the columns, and fields inside of structs, that files have, by place in
+	// columns; indexed are those of them that get statistics.
+	leaves, indexed []stats.Leaf
 }
 
 // layoutOf gives the layout of a version whose schema has column mapping applied.
@@ -37,10 +38,10 @@ func layoutOf(s *schema.Schema, m *action.Metadata) (*layout, error) {
 		}
 		l.partitions = append(l.partitions, i)
 	}
-	var names []string
+	var fields []schema.Field
 	for i := range s.Fields {
 		if !slices.Contains(l.partitions, i) {
-			names = append(names, s.Fields[i].Name)
+			fields = append(fields, s.Fields[i])
 			l.data = append(l.data, i)
 			l.columns = append(l.columns, columnOf(&s.Fields[i]))
 		}
@@ -48,7 +49,8 @@ func layoutOf(s *schema.Schema, m *action.Metadata) (*layout, error) {
 	if len(l.columns) == 0 {
 		return nil, fmt.Errorf("%w: every column is a partition column", ErrColumn)
 	}
-	l.indexed = stats.Indexed(m.Configuration, names)
+	l.leaves = stats.Leaves(fields)
+	l.indexed = stats.Indexed(m.Configuration, l.leaves)
 	return l, nil
 }
 
@@ -92,12 +94,12 @@ func (l *layout) cluster(s *delta.Snapshot) error {
 	if err != nil {
 		return err
 	}
-	for i, c := range l.columns {
-		if slices.ContainsFunc(paths, func(path []string) bool { return path[0] == c.Name }) && !slices.Contains(l.indexed, i) {
-			l.indexed = append(l.indexed, i)
+	for _, leaf := range l.leaves {
+		at, found := slices.BinarySearchFunc(l.indexed, leaf, func(a, b stats.Leaf) int { return slices.Compare(a.Place, b.Place) })
+		if !found && leaf.Type.IsLeaf() && slices.ContainsFunc(paths, func(path []string) bool { return slices.Equal(path, leaf.Stored) }) {
+			l.indexed = slices.Insert(l.indexed, at, leaf)
 		}
 	}
-	slices.Sort(l.indexed)
 	return nil
 }
 
@@ -105,16 +107,7 @@ const domainClustering = "delta.clustering"
 
 // encode gives add.stats of a file. st may have more columns than the layout.
 func (l *layout) encode(st parquet.FileStats) string {
-	var fields []stats.Field
-	chosen := parquet.FileStats{NumRows: st.NumRows}
-	for _, i := range l.indexed {
-		if !l.columns[i].Type.IsLeaf() { // its leaves have none: nobody need have them
-			continue
-		}
-		fields = append(fields, stats.Field{Name: l.columns[i].Name, Type: l.columns[i].Type})
-		chosen.Columns = append(chosen.Columns, st.Columns[i])
-	}
-	return stats.EncodeAll(fields, chosen, nil)
+	return stats.Encode(l.indexed, st, nil)
 }
 
 // partitionOf gives the folder of a row's partition and its values as the log has them.

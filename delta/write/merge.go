@@ -191,7 +191,7 @@ func (m *merge) mayHave(b expr.Bounds) bool {
 // apply finds the rows of the table that match and puts the changes into the plan.
 func (m *merge) apply(ctx context.Context, p *plan) error {
 	bounds := p.reader.bounds(m.key[:1])
-	may := func(a *action.Add) bool { return m.mayHave(bounds(a)(m.key[0])) }
+	may := func(a *action.Add) bool { return m.mayHave(bounds(a)(expr.Column{Place: m.key[0]})) }
 	var candidates []*action.Add
 	reads := delta.Reads{Match: may}
 	for _, a := range p.snapshot.Files() {
@@ -213,7 +213,7 @@ func (m *merge) apply(ctx context.Context, p *plan) error {
 		row := make([]schema.Value, len(m.layout.schema.Fields))
 		var err error
 		found[i], err = p.reader.touch(ctx, candidates[i], m.key, func(f *parquet.File, group int) bool {
-			return !m.mayHave(p.reader.groupBounds(candidates[i], f, group)(m.key[0]))
+			return !m.mayHave(p.reader.groupBounds(candidates[i], f, group)(expr.Column{Place: m.key[0]}))
 		}, func(b *block, sel []int32) []int32 {
 			kept := sel[:0]
 			if m.byInt != nil {

@@ -115,7 +115,7 @@ func (r *reader) partition(add *action.Add, column int) (schema.Value, error) {
 }
 
 // bounds gives what is known of some columns in a file, before it is read.
-func (r *reader) bounds(columns []int) func(*action.Add) func(column int) expr.Bounds {
+func (r *reader) bounds(columns []int) func(*action.Add) func(expr.Column) expr.Bounds {
 	var fields []schema.Field
 	for _, c := range columns {
 		fields = append(fields, r.layout.schema.Fields[c])
@@ -124,19 +124,19 @@ func (r *reader) bounds(columns []int) func(*action.Add) func(column int) expr.B
 	if err != nil {
 		asked = new(schema.Schema) // can't be: they are columns of a schema
 	}
-	return func(add *action.Add) func(column int) expr.Bounds {
+	return func(add *action.Add) func(expr.Column) expr.Bounds {
 		known, err := stats.Parse(add.Stats, asked)
 		if err != nil {
 			known = &stats.FileStatistics{NumRecords: -1}
 		}
-		return func(column int) expr.Bounds {
-			if slices.Contains(r.layout.partitions, column) {
-				if v, err := r.partition(add, column); err == nil {
+		return func(c expr.Column) expr.Bounds {
+			if slices.Contains(r.layout.partitions, c.Place) {
+				if v, err := r.partition(add, c.Place); err == nil {
 					return expr.Value(v)
 				}
 				return expr.Bounds{} // whoever reads it gets the error
 			}
-			return boundsOf(known.Bounds(r.layout.schema.Fields[column].Name), known.NumRecords)
+			return boundsOf(known.Bounds(c.Names(r.layout.schema)...), known.NumRecords)
 		}
 	}
 }
@@ -146,15 +146,15 @@ func boundsOf(b stats.Bounds, rows int64) expr.Bounds {
 }
 
 // groupBounds gives the same of a row group.
-func (r *reader) groupBounds(add *action.Add, f *parquet.File, group int) func(column int) expr.Bounds {
-	return func(column int) expr.Bounds {
-		if slices.Contains(r.layout.partitions, column) {
-			if v, err := r.partition(add, column); err == nil {
+func (r *reader) groupBounds(add *action.Add, f *parquet.File, group int) func(expr.Column) expr.Bounds {
+	return func(c expr.Column) expr.Bounds {
+		if slices.Contains(r.layout.partitions, c.Place) {
+			if v, err := r.partition(add, c.Place); err == nil {
 				return expr.Value(v)
 			}
 			return expr.Bounds{}
 		}
-		return boundsOf(f.RowGroupBounds(group, parquet.ColumnOf(&r.layout.schema.Fields[column])), f.RowGroupRows(group))
+		return scan.GroupBounds(f, group, c.Path(r.layout.schema))
 	}
 }
 

@@ -189,13 +189,13 @@ func (t *Table) put(ctx context.Context, rows [][]schema.Value) (*action.Add, er
 	if err := t.store.Put(ctx, key, data); err != nil {
 		return nil, err
 	}
-	fields := make([]stats.Field, len(columns))
+	fields := make([]schema.Field, len(columns))
 	for i, c := range columns {
-		fields[i] = stats.Field{Name: c.Name, Type: c.Type}
+		fields[i] = schema.Field{Name: c.Name, Type: c.Type}
 	}
 	return &action.Add{
 		Path: action.EncodePath(key), PartitionValues: map[string]*string{}, Size: int64(len(data)),
-		ModificationTime: time.Now().UnixMilli(), DataChange: true, Stats: stats.Encode(fields, st, nil),
+		ModificationTime: time.Now().UnixMilli(), DataChange: true, Stats: stats.Encode(stats.Leaves(fields), st, nil),
 	}, nil
 }
 
