@@ -76,6 +76,11 @@ func (x *Transaction) tracksRows() bool {
 	return slices.Contains(FeaturesOf(p), FeatureRowTracking) && m.Configuration[propertyRowTrackingOff] != "true"
 }
 
+// keepsRowNumbers reports whether every row that was there has its number still.
+func (x *Transaction) keepsRowNumbers() bool {
+	return x.KeepsRowNumbers || x.IsBlindAppend || !slices.ContainsFunc(x.commit.Adds, func(a *action.Add) bool { return a.BaseRowID == nil })
+}
+
 // highWaterMark is the configuration of domainRowTracking.
 type highWaterMark struct {
 	RowID int64 `json:"rowIdHighWaterMark"`

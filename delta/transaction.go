@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -29,6 +30,9 @@ type Transaction struct {
 	// AbsolutePaths lets the transaction add files outside of the root, as a shallow
 	// clone does. Without it only those that are live already may be added again.
 	AbsolutePaths bool
+	// KeepsRowNumbers says that rows which the transaction moves or changes keep their
+	// numbers (RowTracking). Without it that is told only where no row does.
+	KeepsRowNumbers bool
 	// Isolation says which commits the transaction may follow; see Rebase.
 	Isolation Isolation
 
@@ -186,6 +190,9 @@ func (x *Transaction) info(now time.Time, inCommit int64) (json.RawMessage, erro
 	put("operationMetrics", orEmpty(x.metrics))
 	put("engineInfo", x.table.engine)
 	put("txnId", x.txnID)
+	if x.tracksRows() {
+		put("tags", map[string]string{"delta.rowTracking.preserved": strconv.FormatBool(x.keepsRowNumbers())})
+	}
 	for _, key := range sortedKeys(x.extra) {
 		put(key, x.extra[key])
 	}

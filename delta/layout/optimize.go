@@ -23,7 +23,8 @@ type optimizer struct {
 	planned     *delta.Snapshot
 	isPartition map[string]bool
 	isOrder     map[string]bool
-	vectors     bool // deletion vectors may be written
+	vectors     bool               // deletion vectors may be written
+	tracking    *delta.RowTracking // nil where rows need not keep their numbers
 	done, total int64
 }
 
@@ -90,6 +91,7 @@ func (x *optimizer) run(ctx context.Context, options Options) error {
 var untouched = []string{
 	delta.FeatureInvariants, delta.FeatureCheckConstraints, delta.FeatureGeneratedColumns, delta.FeatureIdentityColumns,
 	delta.FeatureColumnDefaults, delta.FeatureColumnMapping, delta.FeatureTypeWidening, delta.FeatureTypeWidening + "-preview",
+	delta.FeatureRowTracking, delta.FeatureInCommitTimestamp,
 }
 
 // takeOver reads from the snapshot what holds for all of its bins. The error wraps
@@ -104,6 +106,10 @@ func (x *optimizer) takeOver() error {
 		x.isOrder[s.Schema().Fields[s.Schema().IndexFold(name)].Name] = true
 	}
 	if err := s.CheckWritable(untouched...); err != nil {
+		return err
+	}
+	var err error
+	if x.tracking, err = s.RowTracking(); err != nil {
 		return err
 	}
 	on, _ := s.Property(delta.PropertyDeletionVectors)
@@ -228,6 +234,11 @@ func (x *optimizer) splitByExtra(ctx context.Context, b *bin) ([]*bin, error) {
 
 // sameColumns tells that rows planned for one version fit another.
 func sameColumns(a, b *delta.Snapshot) bool {
+	for _, key := range []string{delta.PropertyRowTracking, delta.PropertyRowIDColumn, delta.PropertyRowVersionColumn} {
+		if a.Metadata().Configuration[key] != b.Metadata().Configuration[key] {
+			return false
+		}
+	}
 	return a.Metadata().ID == b.Metadata().ID && a.Metadata().SchemaString == b.Metadata().SchemaString &&
 		slices.Equal(a.Metadata().PartitionColumns, b.Metadata().PartitionColumns)
 }
@@ -250,6 +261,7 @@ func (x *optimizer) commit(ctx context.Context, ready []*rewritten) (void []*bin
 		var still []*rewritten
 		tx := delta.NewTransaction(x.table, x.base)
 		tx.Implements(untouched...)
+		tx.KeepsRowNumbers = x.tracking != nil
 		acts := &actions{tx: tx, report: &Report{}}
 		for _, r := range ready {
 			ok, err := x.put(ctx, r, acts)

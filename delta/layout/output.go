@@ -65,6 +65,10 @@ func (x *optimizer) newWriter(b *bin, extra []parquet.Column, footer map[string]
 	}
 	w.columns = append(w.columns, extra...)
 	w.reads = append(w.reads, extra...)
+	if x.tracking != nil { // last: number finds them there
+		w.columns = append(w.columns, x.tracking.Columns()...)
+		w.reads = append(w.reads, x.tracking.Columns()...)
+	}
 	var err error
 	w.encoder, err = parquet.NewEncoder(w.columns, parquet.EncoderOptions{})
 	return w, err
@@ -99,6 +103,20 @@ func (w *writer) append(ctx context.Context, rows [][]schema.Value, note func(*t
 	return w.endIfFull(ctx)
 }
 
+// number gives rows of an input, decoded with w.reads, the numbers that they keep.
+func (w *writer) number(in *input, rows [][]schema.Value, places []int64) error {
+	if w.x.tracking == nil {
+		return nil
+	}
+	for i, row := range rows {
+		last := len(row) - 1
+		if err := w.x.tracking.Fill(in.add, places[i], &row[last-1], &row[last]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // copyGroup adds a row group as it is; its first row is at start of the input.
 func (w *writer) copyGroup(ctx context.Context, number int, in *input, group int, start int64) error {
 	w.begin()
@@ -116,7 +134,7 @@ func (w *writer) copyGroup(ctx context.Context, number int, in *input, group int
 // canCopy tells whether row groups of an input can be taken over as they are.
 func (w *writer) canCopy(in *input) bool {
 	w.begin()
-	return w.stream.CanCopy(in.file)
+	return w.x.tracking == nil && w.stream.CanCopy(in.file)
 }
 
 func (w *writer) endIfFull(ctx context.Context) error {

@@ -110,6 +110,9 @@ func (x *optimizer) writeRows(ctx context.Context, w *writer, number int, in *in
 		return nil
 	}
 	return x.eachBatch(ctx, in, w.reads, from, to, func(first int64, rows [][]schema.Value, places []int64) error {
+		if err := w.number(in, rows, places); err != nil {
+			return err
+		}
 		return w.append(ctx, rows, func(t *trail) error {
 			for _, row := range places {
 				if err := t.add(number, row); err != nil {
@@ -184,6 +187,9 @@ func (x *optimizer) writeOrdered(ctx context.Context, r *rewritten) error {
 			continue
 		}
 		err := x.eachBatch(ctx, in, r.writer.reads, 0, in.rows, func(_ int64, rows [][]schema.Value, places []int64) error {
+			if err := r.writer.number(in, rows, places); err != nil {
+				return err
+			}
 			for i, row := range rows {
 				for c := range order {
 					point[c] = ranks[c].of(row[at[c]])

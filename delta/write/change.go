@@ -29,6 +29,9 @@ type changer struct {
 
 func (p *plan) changer(ctx context.Context, feed bool) *changer {
 	c := &changer{plan: p, vectors: p.vectors(), data: p.files(ctx, false, 2), packID: uuid.New()}
+	if p.tracking != nil {
+		c.data.tracked = p.tracking.Columns()
+	}
 	if feed {
 		c.cdc = p.files(ctx, true, 4)
 	}
@@ -41,9 +44,6 @@ type replace func(old []schema.Value) ([]schema.Value, error)
 // end ends the rows of a file. by is nil where rows only go.
 func (c *changer) end(ctx context.Context, t *touched, by replace) error {
 	rewrite := !c.vectors && !t.whole()
-	if (rewrite || by != nil) && c.plan.keepsRowIDs() {
-		return fmt.Errorf("%w: delta.enableRowTracking is true, and rows that move to another file would lose their numbers", ErrRule)
-	}
 	if by != nil || c.cdc != nil || rewrite {
 		if err := c.read(ctx, t, rewrite, by); err != nil {
 			return err
@@ -82,7 +82,7 @@ func (c *changer) read(ctx context.Context, t *touched, rewrite bool, by replace
 		columns[i] = i
 	}
 	row := make([]schema.Value, len(columns))
-	return r.scan(ctx, t.add, f, columns, skip, func(b *block) error {
+	return r.scanWith(ctx, t.add, f, columns, c.data.tracked, skip, func(b *block) error {
 		for i := range b.rows {
 			at := uint32(b.first + int64(i))
 			ends := t.rows == nil || t.rows.Contains(at)
@@ -90,14 +90,21 @@ func (c *changer) read(ctx context.Context, t *touched, rewrite bool, by replace
 				continue
 			}
 			row = b.row(i, row)
+			var n numbers
+			if tracking := c.plan.tracking; tracking != nil {
+				n = numbers{b.extra[0][i], b.extra[1][i]}
+				if err := tracking.Fill(t.add, int64(at), &n.id, &n.version); err != nil {
+					return err
+				}
+			}
 			if !ends {
 				c.plan.counts.Copied++
-				if err := c.data.write(row, ""); err != nil {
+				if err := c.data.writeNumbered(row, "", n); err != nil {
 					return err
 				}
 				continue
 			}
-			if err := c.endRow(row, by); err != nil {
+			if err := c.endRow(row, n, by); err != nil {
 				return err
 			}
 		}
@@ -105,7 +112,7 @@ func (c *changer) read(ctx context.Context, t *touched, rewrite bool, by replace
 	})
 }
 
-func (c *changer) endRow(row []schema.Value, by replace) error {
+func (c *changer) endRow(row []schema.Value, n numbers, by replace) error {
 	var next []schema.Value
 	if by != nil {
 		var err error
@@ -124,7 +131,8 @@ func (c *changer) endRow(row []schema.Value, by replace) error {
 	if err := c.change(next, changePostimage); err != nil {
 		return err
 	}
-	return c.data.write(next, "")
+	// The version of the commit is not known yet: left out, it is that of the file.
+	return c.data.writeNumbered(next, "", numbers{id: n.id})
 }
 
 // insert adds a row.

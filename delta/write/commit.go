@@ -46,6 +46,7 @@ type plan struct {
 	layout   *layout
 	rules    *rules
 	reader   *reader
+	tracking *delta.RowTracking // nil where rows need not keep their numbers
 	tx       *delta.Transaction
 	counts   Counts
 	began    time.Time
@@ -217,8 +218,12 @@ func (op *operation) plan(base *delta.Snapshot) (*plan, error) {
 	if err != nil {
 		return nil, fmt.Errorf("write %s: %w", op.table.Store(), err)
 	}
+	tracking, err := base.RowTracking()
+	if err != nil {
+		return nil, fmt.Errorf("write %s: %w", op.table.Store(), err)
+	}
 	r := rulesOf(l)
-	p := &plan{op: op, snapshot: base, layout: l, rules: r, began: time.Now()}
+	p := &plan{op: op, snapshot: base, tracking: tracking, layout: l, rules: r, began: time.Now()}
 	p.reader = &reader{store: op.table.Store(), snapshot: base, layout: l, parallel: op.o.parallel}
 	p.tx = delta.NewTransaction(op.table, base)
 	p.tx.Implements(implemented...)
@@ -235,13 +240,6 @@ func (p *plan) vectors() bool {
 // feed reports whether the table keeps change data.
 func (p *plan) feed() bool {
 	on, _ := p.snapshot.Property(delta.PropertyChangeDataFeed)
-	return on == "true"
-}
-
-// keepsRowIDs reports whether rows must keep their numbers when they move to another
-// file, which is not done here.
-func (p *plan) keepsRowIDs() bool {
-	on, _ := p.snapshot.Property(propertyRowTracking)
 	return on == "true"
 }
 
@@ -350,6 +348,7 @@ func (p *plan) info(operation string, parameters map[string]string, metrics map[
 			texts["rewriteTimeMs"] = strconv.FormatInt(time.Since(p.scanned).Milliseconds(), 10)
 		}
 	}
+	p.tx.KeepsRowNumbers = p.tracking != nil || p.counts.Updated+p.counts.Copied == 0
 	p.tx.SetCommitInfo(operation, parameters, texts, p.op.o.info)
 }
 

@@ -148,10 +148,7 @@ func (op *operation) planDefinition(ctx context.Context, base *delta.Snapshot, d
 	return p, nil
 }
 
-const (
-	featurePrefix       = "delta.feature."
-	propertyRowTracking = "delta.enableRowTracking"
-)
+const featurePrefix = "delta.feature."
 
 // metadata gives metadata and protocol of a table of the definition. What base, which may
 // be nil, has of protocol and of ids of columns stays.
@@ -174,10 +171,9 @@ func (d *Definition) metadata(base *delta.Snapshot) (*action.Metadata, action.Pr
 		}
 		m.Configuration[key] = value
 	}
-	if m.Configuration[propertyRowTracking] == "true" {
-		for _, name := range []string{"RowId", "RowCommitVersion"} { // where a row that moves would keep its numbers
-			m.Configuration["delta.rowTracking.materialized"+name+"ColumnName"] = "_row-tracking-" + uuid.NewString()
-		}
+	if m.Configuration[delta.PropertyRowTracking] == "true" {
+		m.Configuration[delta.PropertyRowIDColumn] = "_row-id-col-" + uuid.NewString()
+		m.Configuration[delta.PropertyRowVersionColumn] = "_row-commit-version-col-" + uuid.NewString()
 	}
 	fields := bare(d.Columns)
 	if mode := m.Configuration[delta.PropertyColumnMapping]; mode == "name" || mode == "id" {
@@ -235,7 +231,7 @@ func featuresFor(list []string, fields []schema.Field, configuration map[string]
 	add(delta.FeatureTypeWidening, isTrue(delta.PropertyTypeWidening))
 	add(delta.FeatureV2Checkpoint, configuration[delta.PropertyCheckpointPolicy] == "v2")
 	add(delta.FeatureInCommitTimestamp, isTrue("delta.enableInCommitTimestamps"))
-	add(delta.FeatureRowTracking, isTrue(propertyRowTracking))
+	add(delta.FeatureRowTracking, isTrue(delta.PropertyRowTracking))
 	if slices.Contains(list, delta.FeatureRowTracking) || slices.Contains(list, delta.FeatureClustering) {
 		add(delta.FeatureDomainMetadata, true)
 	}

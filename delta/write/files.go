@@ -36,7 +36,8 @@ type fileSet struct {
 	store   objstore.Store
 	layout  *layout
 	now     func() time.Time
-	changes bool // change data files: rows have changeColumn behind the cells of the table
+	changes bool             // change data files: rows have changeColumn behind the cells of the table
+	tracked []parquet.Column // columns for the numbers of rows that have moved; nil for none
 	target  int64
 	memory  int64
 
@@ -79,6 +80,14 @@ func newFileSet(ctx context.Context, store objstore.Store, l *layout, now func()
 // write adds a row of the table; kind is the change that it is, for change data alone.
 // The row is copied.
 func (s *fileSet) write(row []schema.Value, kind string) error {
+	return s.writeNumbered(row, kind, numbers{})
+}
+
+// numbers are those of a row that was in the table before: NULL for new ones.
+type numbers struct{ id, version schema.Value }
+
+// writeNumbered is write of a row that keeps its numbers, where the set has columns for them.
+func (s *fileSet) writeNumbered(row []schema.Value, kind string, n numbers) error {
 	folder, values := "", map[string]*string(nil)
 	if len(s.layout.partitions) > 0 {
 		folder, values = s.layout.partitionOf(row)
@@ -90,7 +99,7 @@ func (s *fileSet) write(row []schema.Value, kind string) error {
 		p = &part{folder: folder, values: values}
 		s.parts[folder] = p
 	}
-	own := make([]schema.Value, len(s.layout.data), len(s.layout.data)+1)
+	own := make([]schema.Value, len(s.layout.data), len(s.layout.data)+2)
 	size := int64(32*len(own) + 24)
 	for i, c := range s.layout.data {
 		own[i] = row[c]
@@ -99,6 +108,10 @@ func (s *fileSet) write(row []schema.Value, kind string) error {
 	}
 	if s.changes {
 		own = append(own, schema.StringValue(kind))
+	}
+	if s.tracked != nil {
+		own = append(own, n.id, n.version)
+		size += 64
 	}
 	p.rows = append(p.rows, own)
 	p.raw += size
@@ -129,6 +142,9 @@ func (s *fileSet) encoder() (*parquet.Encoder, error) {
 	columns := s.layout.columns
 	if s.changes {
 		columns = append(slices.Clone(columns), parquet.Column{Name: changeColumn, Type: schema.Of(schema.StringType)})
+	}
+	if s.tracked != nil {
+		columns = append(slices.Clone(columns), s.tracked...)
 	}
 	return parquet.NewEncoder(columns, parquet.EncoderOptions{})
 }

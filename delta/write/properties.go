@@ -23,9 +23,9 @@ func SetProperties(properties map[string]string) Change {
 				a.features = append(a.features, strings.TrimPrefix(key, featurePrefix))
 			case strings.HasPrefix(key, constraintsPrefix):
 				return refuse("%s: constraints are added by AddConstraint, which looks at the rows", key)
-			case key == propertyRowTracking && value == "true" && a.metadata.Configuration[key] != "true":
+			case key == delta.PropertyRowTracking && value == "true" && a.metadata.Configuration[key] != "true":
 				return refuse("%s is for new tables: the rows that are there have no numbers", key)
-			case key == delta.PropertyMaxColumnID:
+			case key == delta.PropertyMaxColumnID || key == delta.PropertyRowIDColumn || key == delta.PropertyRowVersionColumn:
 				return refuse("%s is not to be set", key)
 			case key == delta.PropertyColumnMapping:
 				now := a.metadata.Configuration[key]
@@ -49,7 +49,8 @@ func SetProperties(properties map[string]string) Change {
 func UnsetProperties(keys ...string) Change {
 	return func(a *alteration) error {
 		for _, key := range keys {
-			if strings.HasPrefix(key, constraintsPrefix) || key == delta.PropertyColumnMapping || key == delta.PropertyMaxColumnID {
+			if strings.HasPrefix(key, constraintsPrefix) || key == delta.PropertyColumnMapping || key == delta.PropertyMaxColumnID ||
+				key == delta.PropertyRowIDColumn || key == delta.PropertyRowVersionColumn {
 				return refuse("property %s can't be taken away", key)
 			}
 			delete(a.metadata.Configuration, key)

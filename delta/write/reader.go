@@ -30,6 +30,7 @@ type block struct {
 	first   int64
 	rows    int
 	columns [][]schema.Value
+	extra   [][]schema.Value // columns beside the schema, as asked for
 }
 
 // row gives the cells of one row; they share memory with the block.
@@ -59,6 +60,11 @@ func (r *reader) open(ctx context.Context, add *action.Add) (*parquet.File, erro
 // scan hands the rows of columns of a file to each, block by block, partition values
 // filled in. skip leaves out row groups; nil none.
 func (r *reader) scan(ctx context.Context, add *action.Add, f *parquet.File, columns []int, skip func(from, to int64, group int) bool, each func(*block) error) error {
+	return r.scanWith(ctx, add, f, columns, nil, skip, each)
+}
+
+// scanWith is scan with columns of the file that are not in the schema.
+func (r *reader) scanWith(ctx context.Context, add *action.Add, f *parquet.File, columns []int, extra []parquet.Column, skip func(from, to int64, group int) bool, each func(*block) error) error {
 	b := &block{columns: make([][]schema.Value, len(r.layout.schema.Fields))}
 	var data []int
 	var physical []parquet.Column
@@ -74,7 +80,8 @@ func (r *reader) scan(ctx context.Context, add *action.Add, f *parquet.File, col
 		}
 		b.columns[c] = slices.Repeat([]schema.Value{v}, batchRows)
 	}
-	if len(data) == 0 {
+	physical = append(physical, extra...)
+	if len(physical) == 0 {
 		for ; b.first < f.NumRows(); b.first += batchRows {
 			b.rows = int(min(batchRows, f.NumRows()-b.first))
 			if err := errors.Join(ctx.Err(), each(b)); err != nil {
@@ -102,6 +109,7 @@ func (r *reader) scan(ctx context.Context, add *action.Add, f *parquet.File, col
 		for i, c := range data {
 			b.columns[c] = batch.Columns[i]
 		}
+		b.extra = batch.Columns[len(data):]
 		if err := each(b); err != nil {
 			return err
 		}

@@ -71,17 +71,6 @@ func TestRowTracking(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 
-	stable := create(t, "id long", "", map[string]string{"delta.enableRowTracking": "true"})
-	must(t)(write.Append(ctx, stable, values([]any{1}, []any{2})))
-	for name, do := range map[string]func() (write.Result, error){
-		"update": func() (write.Result, error) { return write.Update(ctx, stable, "id = 1", write.Set{"id": 5}) },
-		"delete": func() (write.Result, error) { return write.Delete(ctx, stable, "id = 1") },
-	} {
-		if _, err := do(); !errors.Is(err, write.ErrRule) || !strings.Contains(err.Error(), "enableRowTracking") {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	must(t)(write.Delete(ctx, stable, "TRUE"))
 	_, err := write.Alter(ctx, table, []write.Change{write.SetProperties(map[string]string{"delta.enableRowTracking": "true"})})
 	if !errors.Is(err, write.ErrChange) {
 		t.Error(err)
