@@ -148,7 +148,7 @@ var readTables = map[string]func(t *testing.T) readTable{
 	"deep clone":    func(t *testing.T) readTable { return cloned(t, false) },
 	"shallow clone": func(t *testing.T) readTable { return cloned(t, true) },
 	"row tracking": func(t *testing.T) readTable {
-		return changed(t, map[string]string{"delta.feature.rowTracking": "supported"}).all()
+		return changed(t, map[string]string{delta.PropertyRowTracking: "true"}).all()
 	},
 	"in-commit timestamps": func(t *testing.T) readTable {
 		return changed(t, map[string]string{"delta.enableInCommitTimestamps": "true"}).all()

@@ -29,7 +29,7 @@ var libraryTables = []struct {
 	{"mapped by name", map[string]string{delta.PropertyColumnMapping: "name", delta.PropertyDeletionVectors: "true"}, []string{"small"}, nil},
 	// DuckDB does not find the values of a partition column that was renamed (duckdb-delta #343).
 	{"mapped by name, partition column renamed", map[string]string{delta.PropertyColumnMapping: "name"}, []string{"text"}, []string{"DuckDB"}},
-	{"rows numbered, commits timed", map[string]string{"delta.feature.rowTracking": "supported", "delta.enableInCommitTimestamps": "true", delta.PropertyDeletionVectors: "true"}, nil, nil},
+	{"rows numbered, commits timed", map[string]string{delta.PropertyRowTracking: "true", "delta.enableInCommitTimestamps": "true", delta.PropertyDeletionVectors: "true"}, nil, nil},
 	{"mapped by id", map[string]string{delta.PropertyColumnMapping: "id"}, nil, nil},
 }
 

@@ -20,6 +20,7 @@ and in Spark alone
     rename from, to       turns on column mapping
     replace rows          CREATE OR REPLACE TABLE
     sql text              {path} stands for the table
+    query text            the same, answered as a read is
 """
 
 import glob
@@ -146,6 +147,8 @@ def spark(jars):
             return answer(feed.load(q["path"]).drop("_commit_timestamp"))
         if what == "read":
             return answer(session.sql(f"SELECT * FROM {t} VERSION AS OF {q['version']} WHERE {q['where']}"))
+        if what == "query":
+            return answer(session.sql(q["text"].replace("{path}", t)))
         if what == "append":
             run(f"INSERT INTO {t} ({columns}) VALUES {values(q['rows'])}")
         elif what == "overwrite":
