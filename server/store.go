@@ -63,7 +63,7 @@ type watchedStore struct {
 	use *storeUse
 }
 
-var _ objstore.Store = watchedStore{}
+var _ objstore.Streamer = watchedStore{}
 
 // Get is Store.Get.
 func (s watchedStore) Get(ctx context.Context, key string) ([]byte, error) {
@@ -90,6 +90,37 @@ func (s watchedStore) Head(ctx context.Context, key string) (objstore.Object, er
 func (s watchedStore) Put(ctx context.Context, key string, data []byte) error {
 	err := s.Store.Put(ctx, key, data)
 	s.use.count("put", err, 0, len(data))
+	return err
+}
+
+// Create is Streamer.Create; the object counts as a put when it ends.
+func (s watchedStore) Create(ctx context.Context, key string) (objstore.Writer, error) {
+	w, err := objstore.Begin(ctx, s.Store, key)
+	if err != nil {
+		s.use.count("put", err, 0, 0)
+		return nil, err
+	}
+	return &watchedWriter{Writer: w, use: s.use}, nil
+}
+
+// watchedWriter counts the object that it makes.
+type watchedWriter struct {
+	objstore.Writer
+	use  *storeUse
+	size int
+}
+
+// Write is Writer.Write.
+func (w *watchedWriter) Write(data []byte) (int, error) {
+	n, err := w.Writer.Write(data)
+	w.size += n
+	return n, err
+}
+
+// Commit is Writer.Commit.
+func (w *watchedWriter) Commit() error {
+	err := w.Writer.Commit()
+	w.use.count("put", err, 0, w.size)
 	return err
 }
 

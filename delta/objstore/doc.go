@@ -1,7 +1,7 @@
 // Package objstore is the edge to storage: objects under keys below one root.
 //
-// Nouns: Store (a handful of calls, put-if-absent among them), Object (key,
-// size, time of the last write), key (path below the root, parts joined by
+// Nouns: Store (a handful of calls, put-if-absent among them), Streamer (a Store
+// that takes an object in pieces), Object (key, size, time of the last write), key (path below the root, parts joined by
 // "/"). Implementations live in the packages below: local (a directory), mem
 // (tests, the demo, crash clones), faulty (a Store that fails on purpose);
 // address opens one from what a user typed, and storetest is the conformance
@@ -15,4 +15,5 @@
 //  4. A write that fails with anything but ErrUnknownOutcome left the key as
 //     it was; after ErrUnknownOutcome the caller must look.
 //  5. No key leads out of the root.
+//  6. Of an object that is streamed nothing is to be seen before its Commit.
 package objstore

@@ -32,6 +32,8 @@ type fake struct {
 	*storetest.Service
 	mu    sync.Mutex
 	blobs map[string]*stored
+	// blocks are those that are in no blob, by key and name.
+	blocks map[string][]byte
 	// page is the number of blobs on a page of a listing.
 	page int
 }
@@ -45,7 +47,7 @@ type stored struct {
 
 func newFake(t *testing.T) *fake {
 	t.Helper()
-	f := &fake{blobs: map[string]*stored{}, page: 5000}
+	f := &fake{blobs: map[string]*stored{}, blocks: map[string][]byte{}, page: 5000}
 	f.Service = storetest.NewService(t, f.serve)
 	return f
 }
@@ -91,12 +93,21 @@ func (f *fake) serve(w http.ResponseWriter, r *http.Request) {
 		f.list(w, r)
 	case r.Method == http.MethodPut:
 		sum := md5.Sum(body)
-		switch {
+		switch comp := r.URL.Query().Get("comp"); {
+		case comp == "blocklist":
+			if body = f.joined(key, body); body == nil {
+				refuse(w, http.StatusBadRequest, "InvalidBlockList", "The specified block list is invalid.")
+				return
+			}
 		case b != nil && r.Header.Get("If-None-Match") == "*":
 			refuse(w, http.StatusConflict, "BlobAlreadyExists", "The specified blob already exists.")
 			return
 		case r.Header.Get("Content-Md5") != base64.StdEncoding.EncodeToString(sum[:]):
 			refuse(w, http.StatusBadRequest, "Md5Mismatch", "The MD5 value does not match.")
+			return
+		case comp == "block":
+			f.blocks[key+"\n"+r.URL.Query().Get("blockid")] = body
+			w.WriteHeader(http.StatusCreated)
 			return
 		}
 		b = &stored{data: body, modified: time.Now(), metadata: http.Header{}}
@@ -121,6 +132,23 @@ func (f *fake) serve(w http.ResponseWriter, r *http.Request) {
 		r.Header.Set("Range", r.Header.Get("X-Ms-Range"))
 		http.ServeContent(w, r, "", b.modified, strings.NewReader(string(b.data)))
 	}
+}
+
+// joined gives the bytes of a list of blocks; nil where one is not there.
+func (f *fake) joined(key string, list []byte) []byte {
+	var names struct{ Latest []string }
+	if err := xml.Unmarshal(list, &names); err != nil {
+		return nil
+	}
+	data := []byte{}
+	for _, name := range names.Latest {
+		block, ok := f.blocks[key+"\n"+name]
+		if !ok {
+			return nil
+		}
+		data = append(data, block...)
+	}
+	return data
 }
 
 func (f *fake) list(w http.ResponseWriter, r *http.Request) {

@@ -32,7 +32,7 @@ type Store struct {
 	prefix, name string
 }
 
-var _ objstore.Store = (*Store)(nil)
+var _ objstore.Streamer = (*Store)(nil)
 
 // String implements objstore.Store: "abfss://container@account.dfs.core.windows.net/prefix",
 // and "az://container/prefix" at an endpoint of its own.

@@ -39,7 +39,7 @@ type Store struct {
 	keys map[string]bool // of the data objects that were read
 }
 
-var _ objstore.Store = (*Store)(nil)
+var _ objstore.Streamer = (*Store)(nil)
 
 // New wraps a store.
 func New(below objstore.Store) *Store { return &Store{below: below, keys: map[string]bool{}} }
@@ -124,6 +124,30 @@ func (s *Store) Put(ctx context.Context, key string, data []byte) error {
 	err := s.below.Put(ctx, key, data)
 	s.count(key, func(c *Counts) { c.Puts++; c.Written += int64(len(data)) })
 	return err
+}
+
+// Create implements objstore.Streamer. The object counts as one put.
+func (s *Store) Create(ctx context.Context, key string) (objstore.Writer, error) {
+	w, err := objstore.Begin(ctx, s.below, key)
+	if err != nil {
+		return nil, err
+	}
+	s.count(key, func(c *Counts) { c.Puts++ })
+	return &writer{w, s, key}, nil
+}
+
+// writer counts what is written.
+type writer struct {
+	objstore.Writer
+	s   *Store
+	key string
+}
+
+// Write implements objstore.Writer.
+func (w *writer) Write(data []byte) (int, error) {
+	n, err := w.Writer.Write(data)
+	w.s.count(w.key, func(c *Counts) { c.Written += int64(n) })
+	return n, err
 }
 
 // PutIfAbsent implements objstore.Store.

@@ -28,7 +28,7 @@ type Store struct {
 	now       func() time.Time
 }
 
-var _ objstore.Store = (*Store)(nil)
+var _ objstore.Streamer = (*Store)(nil)
 
 // Store puts the commits of a table through DynamoDB. base is rooted at the
 // table's folder; tablePath is its URI as the other writers spell it, without a
@@ -62,6 +62,12 @@ func before(file string) string {
 		return ""
 	}
 	return fmt.Sprintf("%020d.json", n-1)
+}
+
+// Create implements objstore.Streamer: what is not put if absent is no commit, and goes
+// to the bucket.
+func (s *Store) Create(ctx context.Context, key string) (objstore.Writer, error) {
+	return objstore.Begin(ctx, s.Store, key)
 }
 
 // PutIfAbsent implements objstore.Store. For a commit it returns nil once the

@@ -29,8 +29,10 @@ const (
 	Head        Op = "head"
 	Put         Op = "put"
 	PutIfAbsent Op = "put if absent"
-	Delete      Op = "delete"
-	List        Op = "list"
+	// Piece is a Write of an object that is streamed; its Commit is a Put.
+	Piece  Op = "put piece"
+	Delete Op = "delete"
+	List   Op = "list"
 )
 
 // Writes are the operations that change the store.
@@ -143,7 +145,7 @@ type Store struct {
 	crashed bool
 }
 
-var _ objstore.Store = (*Store)(nil)
+var _ objstore.Streamer = (*Store)(nil)
 
 // New wraps a store. Without rules it only counts.
 func New(below objstore.Store, rules ...Rule) *Store { return &Store{below: below, rules: rules} }
@@ -260,6 +262,37 @@ func (s *Store) Head(ctx context.Context, key string) (o objstore.Object, err er
 func (s *Store) Put(ctx context.Context, key string, data []byte) error {
 	return s.write(Put, key, func() error { return s.below.Put(ctx, key, data) })
 }
+
+// Create implements objstore.Streamer.
+func (s *Store) Create(ctx context.Context, key string) (objstore.Writer, error) {
+	w, err := objstore.Begin(ctx, s.below, key)
+	if err != nil {
+		return nil, err
+	}
+	return &writer{w, s, key}, nil
+}
+
+// writer is an object in the making, whose calls may fail.
+type writer struct {
+	below objstore.Writer
+	s     *Store
+	key   string
+}
+
+// Write implements objstore.Writer.
+func (w *writer) Write(data []byte) (n int, err error) {
+	err = w.s.write(Piece, w.key, func() error { n, err = w.below.Write(data); return err })
+	return n, err
+}
+
+// Commit implements objstore.Writer. What a fault keeps from the store is given up.
+func (w *writer) Commit() error {
+	defer w.below.Abort()
+	return w.s.write(Put, w.key, w.below.Commit)
+}
+
+// Abort implements objstore.Writer.
+func (w *writer) Abort() { w.below.Abort() }
 
 // PutIfAbsent implements objstore.Store.
 func (s *Store) PutIfAbsent(ctx context.Context, key string, data []byte) error {

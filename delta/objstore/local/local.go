@@ -38,7 +38,7 @@ type Store struct {
 }
 
 var (
-	_ objstore.Store     = (*Store)(nil)
+	_ objstore.Streamer  = (*Store)(nil)
 	_ objstore.Elsewhere = (*Store)(nil)
 )
 

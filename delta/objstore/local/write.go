@@ -33,54 +33,128 @@ func (s *Store) PutIfAbsent(ctx context.Context, key string, data []byte) error 
 	return s.write(ctx, key, data, (*os.Root).Link)
 }
 
-// write puts data into a temporary file beside the key and publishes it by
-// rename (replaces) or link (fails where the name is taken).
-func (s *Store) write(ctx context.Context, key string, data []byte, publish func(r *os.Root, from, to string) error) error {
-	if err := check(ctx, "put", key); err != nil {
+// Create implements objstore.Streamer: the bytes go to a temporary file.
+func (s *Store) Create(ctx context.Context, key string) (objstore.Writer, error) {
+	w, err := s.create(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// write puts data into a temporary file beside the key and publishes it.
+func (s *Store) write(ctx context.Context, key string, data []byte, publish publish) error {
+	w, err := s.create(ctx, key)
+	if err != nil {
 		return err
+	}
+	defer w.Abort()
+	if _, err := w.Write(data); err != nil {
+		return err
+	}
+	return w.publish(publish)
+}
+
+// publish gives a temporary file its name: by rename (replaces) or link (fails where
+// the name is taken).
+type publish func(r *os.Root, from, to string) error
+
+// writer is an object in the making, in a temporary file beside its key.
+type writer struct {
+	ctx          context.Context
+	s            *Store
+	root         *os.Root
+	file         *os.File // nil once ended
+	key          string
+	folder, temp string
+}
+
+func (s *Store) create(ctx context.Context, key string) (*writer, error) {
+	if err := check(ctx, "put", key); err != nil {
+		return nil, err
 	}
 	root, err := s.enterOrMake(key)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer root.Close()
-	folder := parent(key)
-	temp := tempPrefix + rand.Text()
-	if folder != "." {
-		temp = folder + "/" + temp
+	w := &writer{ctx: ctx, s: s, root: root, key: key, folder: parent(key), temp: tempPrefix + rand.Text()}
+	if w.folder != "." {
+		w.temp = w.folder + "/" + w.temp
 	}
-	f, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	w.file, err = root.OpenFile(w.temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrNotExist) {
-		if err = s.makeFolder(root, key, folder); err != nil {
-			return err
+		if err = s.makeFolder(root, key, w.folder); err != nil {
+			root.Close()
+			return nil, err
 		}
-		f, err = root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+		w.file, err = root.OpenFile(w.temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	}
 	if err != nil {
-		return s.fault("put", key, err)
+		root.Close()
+		return nil, s.fault("put", key, err)
 	}
-	// After a rename there is nothing left under the name, and that is fine.
-	defer root.Remove(temp)
-	s.removeStale(root, folder)
-	_, err = f.Write(data)
-	if err == nil && !s.opts.NoSync {
-		err = f.Sync()
+	s.removeStale(root, w.folder)
+	return w, nil
+}
+
+// Write implements objstore.Writer.
+func (w *writer) Write(data []byte) (int, error) {
+	if w.file == nil {
+		return 0, objstore.ErrEnded
 	}
-	if closing := f.Close(); err == nil {
+	if err := w.ctx.Err(); err != nil {
+		return 0, fmt.Errorf("put %s: %w", w.key, err)
+	}
+	n, err := w.file.Write(data)
+	if err != nil {
+		return n, w.s.fault("put", w.key, err)
+	}
+	return n, nil
+}
+
+// Commit implements objstore.Writer.
+func (w *writer) Commit() error { return w.publish((*os.Root).Rename) }
+
+// Abort implements objstore.Writer.
+func (w *writer) Abort() {
+	if w.file != nil {
+		_ = w.file.Close()
+		w.end()
+	}
+}
+
+// end lets go of what is left. After a rename there is nothing under the name, and that
+// is fine.
+func (w *writer) end() {
+	_ = w.root.Remove(w.temp)
+	_ = w.root.Close()
+	w.file = nil
+}
+
+func (w *writer) publish(publish publish) error {
+	if w.file == nil {
+		return objstore.ErrEnded
+	}
+	defer w.end()
+	err := w.ctx.Err()
+	if err == nil && !w.s.opts.NoSync {
+		err = w.file.Sync()
+	}
+	if closing := w.file.Close(); err == nil {
 		err = closing
 	}
 	if err != nil {
-		return s.fault("put", key, err)
+		return w.s.fault("put", w.key, err)
 	}
-	switch err = publish(root, temp, key); {
+	switch err = publish(w.root, w.temp, w.key); {
 	case errors.Is(err, fs.ErrExist):
-		return fmt.Errorf("put %s: %w in %s", key, objstore.ErrExist, s.root)
+		return fmt.Errorf("put %s: %w in %s", w.key, objstore.ErrExist, w.s.root)
 	case errors.Is(err, syscall.ENOTSUP), errors.Is(err, syscall.EPERM), errors.Is(err, syscall.EMLINK):
-		return fmt.Errorf("put %s: the file system of %s refuses a hard link, by which a version is committed, put the table on one that has them: %w", key, s.root, err)
+		return fmt.Errorf("put %s: the file system of %s refuses a hard link, by which a version is committed, put the table on one that has them: %w", w.key, w.s.root, err)
 	case err != nil:
-		return s.fault("put", key, err)
+		return w.s.fault("put", w.key, err)
 	}
-	return s.syncDir(root, "put", key, folder)
+	return w.s.syncDir(w.root, "put", w.key, w.folder)
 }
 
 func (s *Store) enterOrMake(key string) (*os.Root, error) {

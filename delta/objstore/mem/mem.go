@@ -28,7 +28,7 @@ type Store struct {
 	now     func() time.Time
 }
 
-var _ objstore.Store = (*Store)(nil)
+var _ objstore.Streamer = (*Store)(nil)
 
 // New makes an empty store on the system clock.
 func New() *Store {
@@ -119,6 +119,53 @@ func (s *Store) write(ctx context.Context, key string, data []byte, absent bool)
 	s.objects[key] = object{own, s.now()}
 	return nil
 }
+
+// Create implements objstore.Streamer.
+func (s *Store) Create(ctx context.Context, key string) (objstore.Writer, error) {
+	if err := check(ctx, "put", key); err != nil {
+		return nil, err
+	}
+	return &writer{ctx: ctx, s: s, key: key}, nil
+}
+
+// writer is an object in the making.
+type writer struct {
+	ctx   context.Context
+	s     *Store
+	key   string
+	data  []byte
+	ended bool
+}
+
+// Write implements objstore.Writer.
+func (w *writer) Write(data []byte) (int, error) {
+	if w.ended {
+		return 0, objstore.ErrEnded
+	}
+	if err := w.ctx.Err(); err != nil {
+		return 0, fmt.Errorf("put %s: %w", w.key, err)
+	}
+	w.data = append(w.data, data...)
+	return len(data), nil
+}
+
+// Commit implements objstore.Writer.
+func (w *writer) Commit() error {
+	if w.ended {
+		return objstore.ErrEnded
+	}
+	w.ended = true
+	if err := check(w.ctx, "put", w.key); err != nil {
+		return err
+	}
+	w.s.mu.Lock()
+	defer w.s.mu.Unlock()
+	w.s.objects[w.key] = object{w.data, w.s.now()}
+	return nil
+}
+
+// Abort implements objstore.Writer.
+func (w *writer) Abort() { w.ended = true }
 
 // Delete implements objstore.Store.
 func (s *Store) Delete(ctx context.Context, key string) error {

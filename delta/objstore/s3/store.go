@@ -29,7 +29,7 @@ type Store struct {
 	multipart   completion
 }
 
-var _ objstore.Store = (*Store)(nil)
+var _ objstore.Streamer = (*Store)(nil)
 
 // Open makes a store of its own client. Nothing is read or created. The error
 // wraps ErrOptions where bucket, prefix or options are at fault.

@@ -36,6 +36,10 @@ func Run(t *testing.T, make func(t *testing.T) objstore.Store) {
 		{"BadKeys", badKeys},
 		{"OddKeys", oddKeys},
 		{"BuffersAreNotShared", buffersAreNotShared},
+		{"Streams", streams},
+		{"StreamsShowNothingBeforeTheirCommit", streamsShowNothing},
+		{"StreamsOfBadKeys", streamsOfBadKeys},
+		{"Copy", copies},
 		{"CancelledContext", cancelledContext},
 		{"ReaderAt", readerAt},
 	} {
