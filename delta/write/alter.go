@@ -23,7 +23,7 @@ type Change func(*alteration) error
 func Alter(ctx context.Context, table *delta.Table, changes []Change, options ...Option) (Result, error) {
 	return newOperation(table, options).run(ctx, func(ctx context.Context, p *plan) (bool, error) {
 		now := p.snapshot.Metadata()
-		a := &alteration{ctx: ctx, plan: p, metadata: *now, fields: slices.Clone(p.snapshot.Schema().Fields)}
+		a := &alteration{ctx: ctx, plan: p, metadata: *now, fields: ownFields(p.snapshot.Schema().Fields)}
 		a.metadata.Configuration = maps.Clone(now.Configuration)
 		if a.metadata.Configuration == nil {
 			a.metadata.Configuration = map[string]string{}
@@ -117,11 +117,7 @@ func (a *alteration) find(name string) (int, error) {
 			return i, nil
 		}
 	}
-	var names []string
-	for _, f := range a.fields {
-		names = append(names, f.Name)
-	}
-	return -1, fmt.Errorf("%w: %q; the table has %q", ErrColumn, name, names)
+	return -1, fmt.Errorf("%w: %q; the table has %q", ErrColumn, name, namesOf(a.fields))
 }
 
 func (a *alteration) isMapped() bool {
@@ -144,9 +140,9 @@ func (a *alteration) assign(fresh bool) {
 	a.metadata.Configuration[delta.PropertyMaxColumnID] = strconv.Itoa(int(maxID))
 }
 
-// unused refuses to take away or rename a column that a rule of the table is about.
-func (a *alteration) unused(column int) error {
-	name := a.fields[column].Name
+// unused refuses to take away or rename a column, or a field inside of one, that a rule of
+// the table is about.
+func (a *alteration) unused(at *spot) error {
 	s, err := schema.New(a.fields...)
 	if err != nil {
 		return refuse("%w", err)
@@ -156,12 +152,14 @@ func (a *alteration) unused(column int) error {
 		return r.fault
 	}
 	for _, c := range r.checks {
-		if slices.Contains(c.where.Columns(), column) {
-			return refuse("%s is about column %q: drop it before", c.name, name)
+		for _, ref := range c.where.Refs() {
+			if names := ref.Names(s); len(names) >= len(at.path) && slices.Equal(names[:len(at.path)], at.path) {
+				return refuse("%s is about column %q: drop it before", c.name, at.name())
+			}
 		}
 	}
 	for i, g := range r.generated {
-		if i == column || slices.Contains(g.columns, column) {
+		if i == at.column || slices.Contains(g.columns, at.column) {
 			return refuse("column %q is generated as %s", a.fields[i].Name, g.text)
 		}
 	}
@@ -174,20 +172,24 @@ type Place struct {
 	after string
 }
 
-// First is the place before all columns, After the one behind another column; the zero
-// Place is behind all.
+// First is the place before all columns, or fields of a struct, After the one behind
+// another of them; the zero Place is behind all.
 func First() Place              { return Place{first: true} }
 func After(column string) Place { return Place{after: column} }
 
-func (a *alteration) index(at Place) (int, error) {
+// index gives the place in a list of fields.
+func (at Place) index(list []schema.Field) (int, error) {
 	switch {
 	case at.first:
 		return 0, nil
 	case at.after == "":
-		return len(a.fields), nil
+		return len(list), nil
 	}
-	i, err := a.find(at.after)
-	return i + 1, err
+	i := slices.IndexFunc(list, func(f schema.Field) bool { return strings.EqualFold(f.Name, at.after) })
+	if i < 0 {
+		return -1, fmt.Errorf("%w: %q; there are %q", ErrColumn, at.after, namesOf(list))
+	}
+	return i + 1, nil
 }
 
 func (at Place) parameters(m map[string]string) map[string]string {
@@ -201,140 +203,176 @@ func (at Place) parameters(m map[string]string) map[string]string {
 
 // AddColumn adds a column, which is NULL in the rows that are there.
 func AddColumn(f schema.Field, at Place) Change {
+	return func(a *alteration) error { return a.add(&a.fields, nil, f, at) }
+}
+
+// AddField adds a field to a struct, which is NULL in the rows that are there. The struct
+// is a column, or inside of one by its path, see RenameColumn; the Place names a field of it.
+func AddField(within string, f schema.Field, at Place) Change {
 	return func(a *alteration) error {
-		if _, err := a.find(f.Name); err == nil {
-			return refuse("there is a column %q", f.Name)
-		}
-		if !f.Nullable {
-			return refuse("column %q is NOT NULL, but the rows that are there have no value of it", f.Name)
-		}
-		for _, key := range []string{metadataGeneration, metadataDefault} {
-			if _, ok := f.Metadata[key]; ok {
-				return refuse("column %q has %s, which the rows that are there would lack", f.Name, key)
-			}
-		}
-		i, err := a.index(at)
+		s, err := a.locate(within)
 		if err != nil {
 			return err
 		}
-		a.fields = slices.Insert(a.fields, i, f)
-		if a.isMapped() {
-			a.assign(true)
+		t := s.typ()
+		if t.Primitive != schema.Struct {
+			return refuse("%s is %s, no struct", s.name(), t)
 		}
-		column := at.parameters(map[string]string{})
-		a.step("ADD COLUMNS", map[string]string{"columns": jsonText([]any{map[string]any{"column": fieldJSON(f), "position": column["position"]}})})
-		return nil
+		return a.add(&t.Nested.Fields, s.path, f, at)
 	}
 }
 
-// fieldJSON is a column as commitInfo shows it.
-func fieldJSON(f schema.Field) any {
-	return map[string]any{"name": f.Name, "type": f.Type.String(), "nullable": f.Nullable, "metadata": f.Metadata}
+func (a *alteration) add(list *[]schema.Field, within []string, f schema.Field, at Place) error {
+	name := schema.FormatPath(append(slices.Clip(within), f.Name)...)
+	if slices.ContainsFunc(*list, func(other schema.Field) bool { return strings.EqualFold(other.Name, f.Name) }) {
+		return refuse("there is a column %q", name)
+	}
+	if !f.Nullable {
+		return refuse("column %q is NOT NULL, but the rows that are there have no value of it", name)
+	}
+	for _, key := range []string{metadataGeneration, metadataDefault} {
+		if _, ok := f.Metadata[key]; ok {
+			return refuse("column %q has %s, which the rows that are there would lack", name, key)
+		}
+	}
+	i, err := at.index(*list)
+	if err != nil {
+		return err
+	}
+	f.Type = ownType(f.Type)
+	*list = slices.Insert(*list, i, f)
+	if a.isMapped() {
+		a.assign(true)
+	}
+	column := at.parameters(map[string]string{})
+	a.step("ADD COLUMNS", map[string]string{"columns": jsonText([]any{map[string]any{"column": fieldJSON(name, &f), "position": column["position"]}})})
+	return nil
 }
 
-// DropColumn takes a column away. Files keep it, unseen.
+// fieldJSON is a column as commitInfo shows it.
+func fieldJSON(name string, f *schema.Field) any {
+	return map[string]any{"name": name, "type": f.Type.String(), "nullable": f.Nullable, "metadata": f.Metadata}
+}
+
+// DropColumn takes a column away, or a field inside of one by its path, see RenameColumn.
+// Files keep it, unseen.
 func DropColumn(name string) Change {
 	return func(a *alteration) error {
-		i, err := a.find(name)
+		a.mapColumns()
+		at, err := a.locateField(name)
 		if err != nil {
 			return err
 		}
-		if slices.Contains(a.metadata.PartitionColumns, a.fields[i].Name) {
-			return refuse("column %q is a partition column", a.fields[i].Name)
+		if at.isColumn() && slices.Contains(a.metadata.PartitionColumns, at.path[0]) {
+			return refuse("column %q is a partition column", at.path[0])
+		}
+		if !at.isColumn() && len(*at.list) == 1 {
+			return refuse("%q is the only field of its struct", at.name())
 		}
 		clustered, err := a.plan.snapshot.ClusteringColumns()
 		if err != nil {
 			return err
 		}
-		if slices.ContainsFunc(clustered, func(path []string) bool { return path[0] == a.fields[i].Stored() }) {
-			return refuse("the table is clustered by column %q", a.fields[i].Name)
+		if slices.ContainsFunc(clustered, func(path []string) bool {
+			return len(path) >= len(at.stored) && slices.Equal(path[:len(at.stored)], at.stored)
+		}) {
+			return refuse("the table is clustered by column %q", at.name())
 		}
-		if err := a.unused(i); err != nil {
+		if err := a.unused(at); err != nil {
 			return err
 		}
-		a.mapColumns()
-		a.step("DROP COLUMNS", map[string]string{"columns": jsonText([]string{a.fields[i].Name})})
-		a.fields = slices.Delete(a.fields, i, i+1)
+		a.step("DROP COLUMNS", map[string]string{"columns": jsonText([]string{at.name()})})
+		*at.list = slices.Delete(*at.list, at.at, at.at+1)
 		return nil
 	}
 }
 
-// RenameColumn gives a column another name.
+// RenameColumn gives a column another name. A field inside of columns is told by its
+// path: names with dots between them, in backticks where they have a dot themselves, and
+// element, key and value for what is in arrays and maps: address.city,
+// points.element.x. to is its own new name, without the path.
 func RenameColumn(from, to string) Change {
 	return func(a *alteration) error {
-		i, err := a.find(from)
+		a.mapColumns()
+		at, err := a.locateField(from)
 		if err != nil {
 			return err
 		}
-		if j, err := a.find(to); err == nil && j != i {
-			return refuse("there is a column %q", a.fields[j].Name)
+		for i, f := range *at.list {
+			if i != at.at && strings.EqualFold(f.Name, to) {
+				return refuse("there is a column %q", f.Name)
+			}
 		}
-		if err := a.unused(i); err != nil {
+		if err := a.unused(at); err != nil {
 			return err
 		}
-		a.mapColumns()
-		old := a.fields[i].Name
-		if p := slices.Index(a.metadata.PartitionColumns, old); p >= 0 {
-			a.metadata.PartitionColumns[p] = to
+		if at.isColumn() {
+			if p := slices.Index(a.metadata.PartitionColumns, at.path[0]); p >= 0 {
+				a.metadata.PartitionColumns[p] = to
+			}
 		}
-		a.fields[i].Name = to
-		a.step("RENAME COLUMN", map[string]string{"oldColumnPath": old, "newColumnPath": to})
+		old := at.name()
+		at.field().Name, at.path[len(at.path)-1] = to, to
+		a.step("RENAME COLUMN", map[string]string{"oldColumnPath": old, "newColumnPath": at.name()})
 		return nil
 	}
 }
 
-// MoveColumn puts a column to another place.
+// MoveColumn puts a column to another place, or a field, see RenameColumn, to another one
+// in its struct.
 func MoveColumn(name string, at Place) Change {
 	return func(a *alteration) error {
-		i, err := a.find(name)
+		from, err := a.locateField(name)
 		if err != nil {
 			return err
 		}
-		f := a.fields[i]
-		if strings.EqualFold(at.after, name) {
-			return refuse("column %q can't be behind itself", f.Name)
+		f := *from.field()
+		if strings.EqualFold(at.after, f.Name) {
+			return refuse("column %q can't be behind itself", from.name())
 		}
-		a.fields = slices.Delete(a.fields, i, i+1)
-		to, err := a.index(at)
+		*from.list = slices.Delete(*from.list, from.at, from.at+1)
+		to, err := at.index(*from.list)
 		if err != nil {
 			return err
 		}
-		a.fields = slices.Insert(a.fields, to, f)
-		a.step("CHANGE COLUMN", at.parameters(map[string]string{"column": jsonText(fieldJSON(f))}))
+		*from.list = slices.Insert(*from.list, to, f)
+		a.step("CHANGE COLUMN", at.parameters(map[string]string{"column": jsonText(fieldJSON(from.name(), &f))}))
 		return nil
 	}
 }
 
-// WidenColumn gives a column a wider type, such as long in place of integer. It turns on
-// type widening, which older engines can't read.
+// WidenColumn gives a column a wider type, such as long in place of integer, or what is
+// inside of one, see RenameColumn, also the element of an array itself: list.element. It
+// turns on type widening, which older engines can't read.
 func WidenColumn(name string, to schema.Type) Change {
 	return func(a *alteration) error {
-		i, err := a.find(name)
+		at, err := a.locate(name)
 		if err != nil {
 			return err
 		}
-		f := &a.fields[i]
-		if !f.Type.IsLeaf() || !delta.Widens(f.Type, to) {
-			return refuse("column %q is %s, which does not widen to %s", f.Name, f.Type, to)
+		f, t := at.field(), at.typ()
+		if !t.IsLeaf() || !delta.Widens(*t, to) {
+			return refuse("column %q is %s, which does not widen to %s", at.name(), t, to)
 		}
 		type change struct {
 			From string `json:"fromType"`
 			To   string `json:"toType"`
+			Path string `json:"fieldPath,omitempty"`
 		}
 		var changes []any
 		if raw, ok := f.Metadata[metadataTypeChanges]; ok {
 			var before []map[string]any
 			if err := json.Unmarshal(raw, &before); err != nil {
-				return refuse("column %q has %s that can't be read: %w", f.Name, metadataTypeChanges, err)
+				return refuse("column %q has %s that can't be read: %w", at.name(), metadataTypeChanges, err)
 			}
 			for _, c := range before {
 				changes = append(changes, c)
 			}
 		}
-		f.Metadata = withMetadata(f.Metadata, metadataTypeChanges, append(changes, change{f.Type.String(), to.String()}))
-		f.Type = to
+		f.Metadata = withMetadata(f.Metadata, metadataTypeChanges, append(changes, change{t.String(), to.String(), strings.Join(at.below, ".")}))
+		*t = to
 		a.metadata.Configuration[delta.PropertyTypeWidening] = "true"
-		a.step("CHANGE COLUMN", map[string]string{"column": jsonText(fieldJSON(*f))})
+		a.step("CHANGE COLUMN", map[string]string{"column": jsonText(fieldJSON(at.name(), f))})
 		return nil
 	}
 }
@@ -344,7 +382,8 @@ const (
 	metadataComment     = "comment"
 )
 
-// CommentColumn describes a column; "" takes its description away.
+// CommentColumn describes a column, or a field inside of one, see RenameColumn; "" takes
+// its description away.
 func CommentColumn(name, text string) Change {
 	return ofColumn(name, func(f *schema.Field) {
 		if text == "" {
@@ -356,9 +395,24 @@ func CommentColumn(name, text string) Change {
 	})
 }
 
-// AllowNull lets a column be NULL.
+// AllowNull lets a column be NULL, or what is inside of one, see RenameColumn, also the
+// elements of an array and the values of a map.
 func AllowNull(name string) Change {
-	return ofColumn(name, func(f *schema.Field) { f.Nullable = true })
+	return func(a *alteration) error {
+		at, err := a.locate(name)
+		switch {
+		case err != nil:
+			return err
+		case at.part == nil:
+			at.field().Nullable = true
+		case at.holder == nil:
+			return refuse("%s: keys of a map are never NULL", at.name())
+		default:
+			at.holder.ContainsNull = true
+		}
+		a.step("CHANGE COLUMN", map[string]string{"column": jsonText(fieldJSON(at.name(), at.field()))})
+		return nil
+	}
 }
 
 // SetDefault gives a column a default for rows to come, as SQL writes it: 5, 'text',
@@ -385,15 +439,15 @@ func SetDefault(name, literal string) Change {
 	}
 }
 
-// ofColumn is a change of what is said of one column.
+// ofColumn is a change of what is said of one column, or field inside of one.
 func ofColumn(name string, change func(*schema.Field)) Change {
 	return func(a *alteration) error {
-		i, err := a.find(name)
+		at, err := a.locateField(name)
 		if err != nil {
 			return err
 		}
-		change(&a.fields[i])
-		a.step("CHANGE COLUMN", map[string]string{"column": jsonText(fieldJSON(a.fields[i]))})
+		change(at.field())
+		a.step("CHANGE COLUMN", map[string]string{"column": jsonText(fieldJSON(at.name(), at.field()))})
 		return nil
 	}
 }

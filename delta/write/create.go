@@ -205,8 +205,8 @@ func (d *Definition) metadata(base *delta.Snapshot) (*action.Metadata, action.Pr
 func checkNames(fields []schema.Field, configuration map[string]string) error {
 	mapped := configuration[delta.PropertyColumnMapping] == "name" || configuration[delta.PropertyColumnMapping] == "id"
 	for _, f := range fields {
-		if f.Name == "" || !mapped && strings.ContainsAny(f.Name, oddCharacters) {
-			return fmt.Errorf("%w: the name %q, unless %s is name", ErrColumn, f.Name, delta.PropertyColumnMapping)
+		if name, odd := oddName(f, mapped); odd {
+			return fmt.Errorf("%w: the name %q, unless %s is name", ErrColumn, name, delta.PropertyColumnMapping)
 		}
 		if strings.HasPrefix(strings.ToLower(f.Name), "_c") && configuration[delta.PropertyChangeDataFeed] == "true" &&
 			slices.Contains([]string{changeColumn, "_commit_version", "_commit_timestamp"}, strings.ToLower(f.Name)) {
@@ -214,6 +214,29 @@ func checkNames(fields []schema.Field, configuration map[string]string) error {
 		}
 	}
 	return nil
+}
+
+// oddName finds a name that can't be, of a field or of one in it.
+func oddName(f schema.Field, mapped bool) (name string, odd bool) {
+	if f.Name == "" || !mapped && strings.ContainsAny(f.Name, oddCharacters) {
+		return f.Name, true
+	}
+	return oddInside(f.Type, mapped)
+}
+
+func oddInside(t schema.Type, mapped bool) (name string, odd bool) {
+	if t.Nested == nil {
+		return "", false
+	}
+	for _, f := range t.Nested.Fields {
+		if name, odd = oddName(f, mapped); odd {
+			return name, odd
+		}
+	}
+	if name, odd = oddInside(t.Nested.Key, mapped); odd {
+		return name, odd
+	}
+	return oddInside(t.Nested.Element, mapped)
 }
 
 // featuresFor gives the features that columns and properties ask for, and those of list.
