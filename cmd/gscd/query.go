@@ -23,6 +23,7 @@ type queryFlags struct {
 	where, columns, orderBy string
 	limit                   int64
 	sealed                  bool
+	explain                 string
 	sql                     sqlFlags
 }
 
@@ -46,6 +47,7 @@ that does not sees the newest version. With --as-of every table is as of that la
   gscd query --version 42 --order-by 'amount desc, id' --limit 10 --format csv
   gscd query --timestamp 2022-07-17T00:10:00+08:00
   gscd query "SELECT city, count(*) FROM user_dim WHERE dt = '2022-07-16' GROUP BY city"
+  gscd query --explain "SELECT count(*) FROM user_dim WHERE dt >= '2022-07-15' AND city = 'Wuhan'"
   gscd query "SELECT dt, sum(amount) FROM orders WHERE dt BETWEEN '2022-07-10' AND '2022-07-16' GROUP BY dt"`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
@@ -62,6 +64,11 @@ that does not sees the newest version. With --as-of every table is as of that la
 			}
 			if !c.Flags().Changed("version") {
 				f.version = -1
+			}
+			switch f.explain {
+			case "", "files", "plan":
+			default:
+				return usagef("--explain=%s: write --explain for the days and files, or --explain=plan for the plan of DuckDB", f.explain)
 			}
 			if len(args) == 0 {
 				return a.query(c.Context(), f)
@@ -83,6 +90,8 @@ that does not sees the newest version. With --as-of every table is as of that la
 	flags.StringVar(&f.orderBy, "order-by", "", "sort by `columns`: A desc,B")
 	flags.Int64Var(&f.limit, "limit", 0, "print at most that `number` of rows")
 	flags.BoolVar(&f.sealed, "sealed", false, "exit 3, without rows, where the answer is not a sealed day")
+	flags.StringVar(&f.explain, "explain", "", "print the days and files that would be opened, and no rows; `what`=plan: the plan of DuckDB")
+	flags.Lookup("explain").NoOptDefVal = "files"
 	f.sql.add(flags)
 	c.MarkFlagsMutuallyExclusive("as-of", "version", "timestamp")
 	return c
@@ -109,6 +118,12 @@ func (a *app) query(ctx context.Context, f queryFlags) error {
 	reading, err := scan.New(t.store, at, options)
 	if err != nil {
 		return fmt.Errorf("version %d: %w", at.Version(), err)
+	}
+	switch f.explain {
+	case "plan":
+		return usagef("--explain=plan is of SQL: without SQL no plan is made, and --explain says which files are read")
+	case "files":
+		return a.explainScan(ctx, t, f, reading)
 	}
 	w, err := output.NewWriter(a.flags.format, a.stdout, reading.Columns())
 	if err != nil {

@@ -58,7 +58,7 @@ func (a *app) answer(ctx context.Context, statement string, f queryFlags) error 
 	// Without this the program would be gone as soon as the reader of its output is
 	// (… | head), and its temporary files would stay.
 	signal.Ignore(syscall.SIGPIPE)
-	err = a.printAnswer(ctx, statement, o)
+	err = a.printAnswer(ctx, statement, f, o)
 	var fault *sql.Error
 	switch {
 	case errors.Is(err, syscall.EPIPE):
@@ -71,7 +71,13 @@ func (a *app) answer(ctx context.Context, statement string, f queryFlags) error 
 	return err
 }
 
-func (a *app) printAnswer(ctx context.Context, statement string, o sql.Options) error {
+func (a *app) printAnswer(ctx context.Context, statement string, f queryFlags, o sql.Options) error {
+	switch f.explain {
+	case "files":
+		return a.explainStatement(ctx, statement, o)
+	case "plan":
+		statement = "EXPLAIN " + statement
+	}
 	rows, err := sql.Run(ctx, statement, o)
 	if err != nil {
 		return err

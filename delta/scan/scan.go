@@ -93,6 +93,9 @@ func (s *Scan) Columns() []schema.Field {
 	return fields
 }
 
+// Snapshot is the version that is read.
+func (s *Scan) Snapshot() *delta.Snapshot { return s.snapshot }
+
 // Files gives the files that will be read, in the order of Snapshot.Files; the
 // others can't have a matching row.
 func (s *Scan) Files() []*action.Add { return s.files }

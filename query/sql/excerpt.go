@@ -8,7 +8,6 @@ import (
 	"os"
 	"slices"
 
-	"github.com/gscd-io/gscd/delta/expr"
 	"github.com/gscd-io/gscd/delta/objstore"
 	"github.com/gscd-io/gscd/delta/parquet"
 	"github.com/gscd-io/gscd/delta/scan"
@@ -132,12 +131,7 @@ func (f *dataFile) choose(out *os.File) error {
 			}
 		}
 	}
-	kept := make([]bool, f.footer.NumRowGroups())
-	for i := range kept {
-		kept[i] = slices.ContainsFunc(f.scans, func(s *tableScan) bool {
-			return !s.canSkip(func(where *expr.Predicate) bool { return scan.CanSkipRowGroup(f.footer, i, s.stored(), where) })
-		})
-	}
+	kept := f.keptGroups()
 	keep := func(i int) bool { return kept[i] }
 	spans, ok := f.footer.Spans(names, keep, excerptGap)
 	if !ok {

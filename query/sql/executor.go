@@ -28,6 +28,8 @@ type executor struct {
 	skipped   map[groupFile]bool  // files of groups that no row is to be had from
 	joined    map[*reading]bool   // which tables are a join
 	whole     bool                // all of each file is fetched
+	// explaining: what is read of local files is asked too, see mark.
+	explaining bool
 }
 
 // groupFile is a file of a group of a reading, by the group's number.

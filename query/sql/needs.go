@@ -56,7 +56,7 @@ func padding(byID bool) []string {
 // mark names the columns of a scan of files of another store so that the plan can be
 // asked about them. Not for a plan that is shown.
 func (x *executor) mark(r *reading, all *group, groups []*group) {
-	if !r.remote() || x.statement.dry {
+	if !r.remote() && !x.explaining || x.statement.dry {
 		return
 	}
 	s := &tableScan{of: r, groups: groups, columns: map[int]bool{}}
@@ -96,7 +96,8 @@ func (x *executor) needs(ctx context.Context) (again bool, err error) {
 			x.scans[n].columns[column] = true
 		}
 	}
-	if !x.readFilters(text.String()) || x.whole {
+	certain := x.readFilters(text.String()) && !x.whole
+	if !certain {
 		for _, s := range x.scans {
 			s.filters = nil
 			for i := range s.of.fields {
@@ -107,7 +108,8 @@ func (x *executor) needs(ctx context.Context) (again bool, err error) {
 	for _, s := range x.scans {
 		for _, g := range s.groups {
 			for _, file := range g.files {
-				if s.canSkip(func(where *expr.Predicate) bool { return scan.CanSkipFile(file.add, s.stored(), where) }) {
+				unread := certain && len(s.filters) == 0 // the plan has no scan of it
+				if unread || s.canSkip(func(where *expr.Predicate) bool { return scan.CanSkipFile(file.add, s.stored(), where) }) {
 					x.skipped[groupFile{s.of, g.number, file}] = true
 					again = true
 					continue

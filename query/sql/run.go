@@ -97,47 +97,12 @@ func (p *planner) run(ctx context.Context) (rows *Rows, err error) {
 			end()
 		}
 	}()
-	f, err := filesOf(p.readings, filepath.Join(dir, "files"))
-	if err != nil {
-		return nil, err
-	}
-	if err := f.place(ctx); err != nil {
-		return nil, err
-	}
-	x, err := openExecutor(ctx, p.options, p.statement, f, filepath.Join(dir, "spill"))
+	x, err := p.prepareFiles(ctx, dir, false)
 	if err != nil {
 		return nil, err
 	}
 	undo = append(undo, x.close)
-	if err := x.exec(ctx, "BEGIN"); err != nil {
-		return nil, err
-	}
-	if p.minute != "" {
-		switch now, err := x.minute(ctx); {
-		case err != nil:
-			return nil, err
-		case now != p.minute:
-			return nil, errNewMinute
-		}
-	}
-	x.whole = p.whole
-	again := true
-	for again {
-		if err := x.layOut(ctx, p.readings); err != nil {
-			return nil, err
-		}
-		if err := x.define(ctx, p.byTable); err != nil {
-			return nil, err
-		}
-		if again = len(x.scans) > 0 && len(x.skipped) == 0; again {
-			if err := f.setNoVectors(ctx, x); err != nil {
-				return nil, err
-			}
-			if again, err = x.needs(ctx); err != nil {
-				return nil, err
-			}
-		}
-	}
+	f := x.files
 	if !p.statement.dry {
 		if err := f.fetch(ctx, p.options.TempLimit); err != nil {
 			return nil, err
@@ -169,6 +134,57 @@ func (p *planner) run(ctx context.Context) (rows *Rows, err error) {
 		rows.asPlan(x.shown)
 	}
 	return rows, nil
+}
+
+// prepareFiles starts an executor on the files of the readings, which have a place in
+// dir, and decides which of them are read. Where explaining, that is asked of local ones
+// too.
+func (p *planner) prepareFiles(ctx context.Context, dir string, explaining bool) (x *executor, err error) {
+	f, err := filesOf(p.readings, filepath.Join(dir, "files"))
+	if err != nil {
+		return nil, err
+	}
+	if err := f.place(ctx); err != nil {
+		return nil, err
+	}
+	if x, err = openExecutor(ctx, p.options, p.statement, f, filepath.Join(dir, "spill")); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			x.close()
+		}
+	}()
+	if err := x.exec(ctx, "BEGIN"); err != nil {
+		return nil, err
+	}
+	if p.minute != "" {
+		switch now, err := x.minute(ctx); {
+		case err != nil:
+			return nil, err
+		case now != p.minute:
+			return nil, errNewMinute
+		}
+	}
+	x.whole, x.explaining = p.whole, explaining
+	again := true
+	for again {
+		if err := x.layOut(ctx, p.readings); err != nil {
+			return nil, err
+		}
+		if err := x.define(ctx, p.byTable); err != nil {
+			return nil, err
+		}
+		if again = len(x.scans) > 0 && len(x.skipped) == 0; again {
+			if err := f.setNoVectors(ctx, x); err != nil {
+				return nil, err
+			}
+			if again, err = x.needs(ctx); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return x, nil
 }
 
 // asPlan turns an answer of EXPLAIN, which has a whole plan in one cell, into the
