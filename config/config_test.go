@@ -173,7 +173,7 @@ func TestExample(t *testing.T) {
 			Reload: "replace", MaxDeleteFraction: .125, Tombstones: "ignore", TombstonesChosen: true, Mode: "upsert",
 			PartialImage: "merge", NullKey: "value", NewColumn: "add", MissingColumn: "keep", DDL: "follow",
 			BadValue: "dead_letter", Compacted: "refuse", DeadLetter: DeadLetter{0, "topic:shop.dead"}, MaxRecord: 64 << 20,
-			Seal: Seal{"heartbeat", "beats"},
+			Seal: Seal{"heartbeat", "beats", "none"},
 			Retention: Retention{
 				History: 48 * time.Hour, RolledBack: 14 * 24 * time.Hour,
 				Savepoints: Policy{Keep: Span{90, "day"}, Then: []Stage{{Ends: "month", Until: Span{7, "year"}}}},
@@ -215,7 +215,7 @@ func TestDefaults(t *testing.T) {
 		Late: "fold", Future: "dead_letter", Truncate: "apply", Protect: "backup", Start: Start{At: "earliest"},
 		OnLostOffsets: "fail", Reload: "replace", MaxDeleteFraction: .2, Tombstones: "ignore", Mode: "upsert",
 		PartialImage: "merge", NullKey: "value", NewColumn: "add", MissingColumn: "keep", DDL: "follow", BadValue: "dead_letter",
-		Compacted: "refuse", DeadLetter: DeadLetter{.01, "table"}, MaxRecord: 64 << 20, Seal: Seal{Proof: "none"},
+		Compacted: "refuse", DeadLetter: DeadLetter{.01, "table"}, MaxRecord: 64 << 20, Seal: Seal{Proof: "none", Manifest: "none"},
 		Retention: Retention{24 * time.Hour, Policy{Forever: true}, 30 * 24 * time.Hour},
 	}
 	if !reflect.DeepEqual(s, want) {

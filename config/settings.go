@@ -229,6 +229,8 @@ type Seal struct {
 	Proof string `yaml:"proof" default:"none" oneof:"none any heartbeat"`
 	// Topic is the heartbeat topic, with proof heartbeat.
 	Topic string `yaml:"topic"`
+	// Manifest is what is written at each seal for engines that do not read the log.
+	Manifest string `yaml:"manifest" default:"none" oneof:"none files symlink"`
 }
 
 // Retention says what is kept for how long.

@@ -296,6 +296,9 @@ func (r *reader) validateTable(t *Table, p string) {
 	if t.Seal.Topic != "" && t.Seal.Proof != "heartbeat" {
 		r.at(p+".seal.topic", "is used with proof: heartbeat only")
 	}
+	if t.Seal.Manifest == "symlink" && t.Write.Mode != "copy-on-write" {
+		r.at(p+".seal.manifest", "symlink needs write.mode: copy-on-write: who reads such manifests knows no deletion vectors, and would see deleted rows")
+	}
 	if topic, ok := strings.CutPrefix(t.DeadLetter.To, "topic:"); t.DeadLetter.To != "table" && (!ok || !topicForm.MatchString(topic)) {
 		r.at(p+".dead_letter.to", "%q is unknown: write table or topic:NAME", t.DeadLetter.To)
 	}

@@ -43,6 +43,9 @@ func (l *Lane) load() error {
 			return err
 		}
 	}
+	if err := l.repairLists(); err != nil {
+		return err
+	}
 	l.showLoaded()
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/ingest/change"
 	"github.com/gscd-io/gscd/ingest/decode"
+	"github.com/gscd-io/gscd/savepoint"
 	"github.com/gscd-io/gscd/snapshotter"
 )
 
@@ -108,6 +109,8 @@ type Options struct {
 	CheckpointEvery int64
 	// Backup keeps a copy of each savepoint's checkpoint and commit below _delta_log/_gscd.
 	Backup bool
+	// Lists are written at each seal for engines that do not read the log (none).
+	Lists savepoint.ListKind
 
 	// Now is the clock of the seal rule (time.Now). UntilEnd stops the lane
 	// when nothing is left to do without a new record or a later clock.
@@ -220,6 +223,9 @@ func (o *Options) Validate() error {
 	}
 	if (o.SealProof == "heartbeat") != (o.HeartbeatTopic != "") {
 		faults = append(faults, errors.New("seal.proof heartbeat and its topic go together"))
+	}
+	if o.Lists == savepoint.SymlinkList && !o.CopyOnWrite {
+		faults = append(faults, errors.New("seal.manifest symlink needs write.mode copy-on-write: who reads such manifests knows no deletion vectors, and would see deleted rows"))
 	}
 	if o.Append && !slices.Equal(o.Key, AppendKey) {
 		faults = append(faults, fmt.Errorf("mode append is for tables without a key, and the key %v is set: leave out one of the two", o.Key))

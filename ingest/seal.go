@@ -249,16 +249,54 @@ func (l *Lane) pin() error {
 	if err := l.checkpoint(); err != nil {
 		return err
 	}
-	if !l.o.Backup {
+	if l.o.Backup {
+		if err := savepoint.Backup(l.ctx, l.o.Store, l.base.Version()); err != nil {
+			if errors.Is(err, l.ctx.Err()) {
+				return err
+			}
+			l.o.Log.Warn("the backup of a savepoint was not written", l.fields("err", err.Error())...)
+		}
+	}
+	return l.list(l.base)
+}
+
+// wantsLists: something is written at seals for engines that do not read the log.
+func (l *Lane) wantsLists() bool { return l.o.Lists != "" && l.o.Lists != savepoint.NoList }
+
+// list writes the lists of a seal's files. The seal stands without them: where they can't
+// be written, the next start or seal does so.
+func (l *Lane) list(sealed *delta.Snapshot) error {
+	if !l.wantsLists() {
 		return nil
 	}
-	if err := savepoint.Backup(l.ctx, l.o.Store, l.base.Version()); err != nil {
+	if err := savepoint.WriteLists(l.ctx, l.table, sealed, l.o.Lists); err != nil {
 		if errors.Is(err, l.ctx.Err()) {
 			return err
 		}
-		l.o.Log.Warn("the backup of a savepoint was not written", l.fields("err", err.Error())...)
+		l.o.Log.Warn("the lists of a savepoint's files were not written", l.fields("err", err.Error())...)
 	}
 	return nil
+}
+
+// repairLists writes the lists of the newest seal where a process ended before it did, or
+// where the setting is new.
+func (l *Lane) repairLists() error {
+	if !l.wantsLists() || l.p == nil || l.p.LastSeal < 0 {
+		return nil
+	}
+	latest, ok, err := savepoint.ReadLatestList(l.ctx, l.o.Store)
+	if err == nil && ok && latest.Version == l.p.LastSeal && latest.Kind == l.o.Lists {
+		return nil
+	}
+	sealed, err := l.table.SnapshotAt(l.ctx, l.p.LastSeal)
+	if err != nil {
+		if errors.Is(err, l.ctx.Err()) {
+			return err
+		}
+		l.o.Log.Warn("the lists of a savepoint's files were not written", l.fields("err", err.Error())...)
+		return nil
+	}
+	return l.list(sealed)
 }
 
 // openNext turns the state to the label behind the open one.

@@ -27,6 +27,8 @@ const (
 	// KindSettled is what became of dead letters.
 	KindSettled = "settled"
 	KindBackup  = "backup"
+	// KindList is a list of the files of a version.
+	KindList = "list"
 )
 
 // VacuumOptions say what Vacuum keeps beside the savepoints.
@@ -152,6 +154,7 @@ func (v *vacuum) run(ctx context.Context) error {
 			{Prefix: marker.Folder, Kind: KindMarker, Keep: func(key string) bool { return v.side[key] }},
 			{Prefix: settled.Folder, Kind: KindSettled, Keep: func(key string) bool { return v.side[key] }},
 			{Prefix: BackupFolder, Kind: KindBackup, Keep: v.keepsBackup},
+			{Prefix: FileListFolder, Kind: KindList, Keep: v.keepsFileList},
 		},
 	})
 	v.report.Deleted, v.report.Kept = data.Deleted, data.Kept

@@ -122,6 +122,13 @@ func (a *app) optionsByHand(ctx context.Context, t *openedTable) (ingest.Options
 		PartitionBy: t.newest.Metadata().PartitionColumns,
 		CopyOnWrite: !slices.Contains(delta.FeaturesOf(t.newest.Protocol()), delta.FeatureDeletionVectors),
 	}
+	latest, ok, err := savepoint.ReadLatestList(ctx, t.store)
+	if err != nil {
+		return ingest.Options{}, err
+	}
+	if ok && latest.Version >= 0 {
+		o.Lists = latest.Kind
+	}
 	if o.Append = slices.Equal(s.Key, ingest.AppendKey); o.Append {
 		o.Key = nil
 	} else {

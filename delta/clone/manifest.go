@@ -10,6 +10,7 @@ import (
 
 	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/delta/action"
+	"github.com/gscd-io/gscd/delta/objstore"
 )
 
 // ManifestFolder is where manifests lie, in folders as those of the partitions.
@@ -18,37 +19,48 @@ const ManifestFolder = "_symlink_format_manifest/"
 // ErrVectors: a version has deletion vectors, which readers of manifests don't know.
 var ErrVectors = errors.New("the version has deletion vectors, and who reads manifests would see deleted rows")
 
-// Manifest writes for each partition of a version a text file of the paths of its data
-// files (SymlinkTextInputFormat of Hive), and removes those of partitions that have none
-// any more. It gives the keys that it wrote. The error wraps ErrVectors before anything
-// is written. Partitions change one after the other: readers may see some of them old.
-func Manifest(ctx context.Context, table *delta.Table, s *delta.Snapshot) ([]string, error) {
-	fault := func(err error) ([]string, error) {
-		return nil, fmt.Errorf("write manifests of version %d of %s: %w", s.Version(), table.Store(), err)
-	}
+// ManifestFiles gives the manifests of a version by key: for each partition the paths of
+// its data files, a line each (SymlinkTextInputFormat of Hive). The error wraps
+// ErrVectors. store is the table's.
+func ManifestFiles(store objstore.Store, s *delta.Snapshot) (map[string]string, error) {
 	lines := map[string][]string{}
 	if len(s.Metadata().PartitionColumns) == 0 {
 		lines[ManifestFolder+"manifest"] = nil
 	}
 	for _, add := range s.Files() {
 		if add.DeletionVector != nil {
-			return fault(fmt.Errorf("%w: purge them first (gscd optimize --purge)", ErrVectors))
+			return nil, fmt.Errorf("%w: purge them first (gscd optimize --purge)", ErrVectors)
 		}
-		path, err := plainPath(table.Store().String(), add.Path)
+		path, err := plainPath(store.String(), add.Path)
 		if err != nil {
-			return fault(err)
+			return nil, err
 		}
 		key := ManifestFolder + folderOf(s, add) + "manifest"
-		lines[key] = append(lines[key], path)
+		lines[key] = append(lines[key], path+"\n")
 	}
-	keys := slices.Sorted(maps.Keys(lines))
+	texts := make(map[string]string, len(lines))
+	for key, paths := range lines {
+		slices.Sort(paths)
+		texts[key] = strings.Join(paths, "")
+	}
+	return texts, nil
+}
+
+// Manifest writes the manifests of a version, and removes those of partitions that have
+// none any more. It gives the keys that it wrote. The error wraps ErrVectors before
+// anything is written. Partitions change one after the other: readers may see some of
+// them old.
+func Manifest(ctx context.Context, table *delta.Table, s *delta.Snapshot) ([]string, error) {
+	fault := func(err error) ([]string, error) {
+		return nil, fmt.Errorf("write manifests of version %d of %s: %w", s.Version(), table.Store(), err)
+	}
+	texts, err := ManifestFiles(table.Store(), s)
+	if err != nil {
+		return fault(err)
+	}
+	keys := slices.Sorted(maps.Keys(texts))
 	for _, key := range keys {
-		slices.Sort(lines[key])
-		text := strings.Join(lines[key], "\n")
-		if text != "" {
-			text += "\n"
-		}
-		if err := table.Store().Put(ctx, key, []byte(text)); err != nil {
+		if err := table.Store().Put(ctx, key, []byte(texts[key])); err != nil {
 			return fault(err)
 		}
 	}
@@ -57,7 +69,7 @@ func Manifest(ctx context.Context, table *delta.Table, s *delta.Snapshot) ([]str
 		if err != nil {
 			return fault(err)
 		}
-		if _, ok := lines[object.Key]; !ok && strings.HasSuffix(object.Key, "/manifest") {
+		if _, ok := texts[object.Key]; !ok && strings.HasSuffix(object.Key, "/manifest") {
 			stale = append(stale, object.Key)
 		}
 	}
