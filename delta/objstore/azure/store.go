@@ -30,6 +30,7 @@ type Store struct {
 	container string
 	// prefix is "" or ends with a slash.
 	prefix, name string
+	probe        attempt.Probe
 }
 
 var _ objstore.Streamer = (*Store)(nil)
@@ -164,6 +165,11 @@ func (s *Store) Put(ctx context.Context, key string, data []byte) error {
 func (s *Store) PutIfAbsent(ctx context.Context, key string, data []byte) error {
 	return s.write(ctx, key, data, true)
 }
+
+// Probe finds out whether the container keeps the condition of PutIfAbsent, once a Store:
+// an emulator may not. The error wraps attempt.ErrNoConditionalPut where it does not. It
+// needs the right to write, and leaves a blob behind.
+func (s *Store) Probe(ctx context.Context) error { return s.probe.Run(ctx, s, "If-None-Match: *") }
 
 // tokenName is the metadata that tells whose write a blob is. Azure wants a name
 // of a variable.

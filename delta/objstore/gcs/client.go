@@ -146,7 +146,7 @@ func (c *Client) Store(bucket, prefix string) (*Store, error) {
 		}
 		prefix += "/"
 	}
-	return &Store{c, bucket, prefix}, nil
+	return &Store{client: c, bucket: bucket, prefix: prefix}, nil
 }
 
 // Open makes a store of its own client. Nothing of the storage is read or created.

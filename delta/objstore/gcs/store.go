@@ -27,6 +27,7 @@ type Store struct {
 	bucket string
 	// prefix is "" or ends with a slash.
 	prefix string
+	probe  attempt.Probe
 }
 
 var _ objstore.Store = (*Store)(nil)
@@ -158,6 +159,11 @@ func (s *Store) Put(ctx context.Context, key string, data []byte) error {
 func (s *Store) PutIfAbsent(ctx context.Context, key string, data []byte) error {
 	return s.write(ctx, key, data, true)
 }
+
+// Probe finds out whether the bucket keeps the condition of PutIfAbsent, once a Store: an
+// emulator may not. The error wraps attempt.ErrNoConditionalPut where it does not. It
+// needs the right to write, and leaves an object behind.
+func (s *Store) Probe(ctx context.Context) error { return s.probe.Run(ctx, s, "ifGenerationMatch=0") }
 
 // tokenName is the metadata that tells whose write an object is.
 const tokenName = "gscd-write"

@@ -15,7 +15,7 @@ import (
 
 // ErrNoConditionalPut is wrapped where the storage does not keep If-None-Match:
 // two writers could commit the same version there.
-var ErrNoConditionalPut = errors.New("the storage does not keep conditional puts")
+var ErrNoConditionalPut = attempt.ErrNoConditionalPut
 
 // ErrOptions is wrapped by errors about options, a bucket or a prefix that can't be right.
 var ErrOptions = errors.New("not the settings of an S3 storage")

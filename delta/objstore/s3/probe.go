@@ -8,10 +8,12 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"github.com/gscd-io/gscd/delta/objstore/attempt"
 )
 
-// probeKey is the key of the probe. Engines leave names with a dot alone.
-const probeKey = ".gscd-conditional-put"
+// probeKey is the key of the probe.
+const probeKey = attempt.ProbeKey
 
 const probeText = "gscd wrote this object to find out whether the storage keeps If-None-Match: * on it.\n" +
 	"Without that two writers could commit one version. The object may be deleted.\n"
