@@ -235,6 +235,9 @@ func (a *alteration) add(list *[]schema.Field, within []string, f schema.Field, 
 			return refuse("column %q has %s, which the rows that are there would lack", name, key)
 		}
 	}
+	if isIdentity(&f) {
+		return refuse("column %q is an identity column, whose numbers the rows that are there would lack", name)
+	}
 	i, err := at.index(*list)
 	if err != nil {
 		return err

@@ -159,9 +159,9 @@ func TestRulesThatAreNotUnderstood(t *testing.T) {
 	odd := columns(t, "id long, name string")
 	odd[1].Metadata = map[string]json.RawMessage{"delta.generationExpression": json.RawMessage(`"reverse(id)"`)}
 	for reason, d := range map[string]write.Definition{
-		"\"id\" is an identity column": {Columns: identity},
-		"the function REVERSE":         {Columns: odd},
-		"CHECK constraint c":           {Columns: columns(t, "id long, name string"), Properties: map[string]string{"delta.constraints.c": "length(name) > 3"}},
+		"\"id\" is GENERATED ALWAYS": {Columns: identity},
+		"the function REVERSE":       {Columns: odd},
+		"CHECK constraint c":         {Columns: columns(t, "id long, name string"), Properties: map[string]string{"delta.constraints.c": "length(name) > 3"}},
 	} {
 		table := delta.New(mem.New())
 		must(t)(write.Create(ctx, table, d, write.Source{}))

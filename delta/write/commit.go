@@ -33,6 +33,7 @@ type stored struct {
 	adds   []*action.Add
 	cdc    []*action.CDC
 	rows   int64
+	marks  map[int]int64 // of identity columns
 }
 
 func newOperation(table *delta.Table, list []Option) *operation {
@@ -255,7 +256,7 @@ func (p *plan) source(ctx context.Context, s Source, feed bool, take func(row []
 		if !f.layout.sameRows(p.layout) {
 			return nil, &delta.ConflictError{Version: p.snapshot.Version(), Rule: delta.RuleMetadata}
 		}
-		return f, nil
+		return f, p.setMarks(f.marks)
 	}
 	feeder, err := newFeeder(s, p.layout, p.rules)
 	if err != nil {
@@ -288,7 +289,7 @@ func (p *plan) source(ctx context.Context, s Source, feed bool, take func(row []
 		return cdc.close()
 	}()
 	p.op.kept = append(p.op.kept, data.keys...)
-	out := &stored{layout: p.layout, adds: data.adds, rows: data.rows}
+	out := &stored{layout: p.layout, adds: data.adds, rows: data.rows, marks: p.rules.marks()}
 	if feed {
 		p.op.kept = append(p.op.kept, cdc.keys...)
 		out.cdc = cdc.cdc
@@ -301,7 +302,7 @@ func (p *plan) source(ctx context.Context, s Source, feed bool, take func(row []
 		return nil, err
 	}
 	p.op.fresh = out
-	return out, nil
+	return out, p.setMarks(out.marks)
 }
 
 // insert makes stored rows part of the transaction.

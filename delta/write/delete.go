@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/gscd-io/gscd/delta"
@@ -168,10 +167,8 @@ func (p *plan) setter(set Set) (replace, error) {
 
 // settable refuses identity columns.
 func settable(f *schema.Field) error {
-	for key := range f.Metadata {
-		if strings.HasPrefix(key, metadataIdentity) {
-			return fmt.Errorf("%w: %q is an identity column", ErrColumn, f.Name)
-		}
+	if isIdentity(f) {
+		return fmt.Errorf("%w: %q is an identity column", ErrColumn, f.Name)
 	}
 	return nil
 }

@@ -74,15 +74,15 @@ func assignInside(t schema.Type, maxID *int32, fresh bool) schema.Type {
 	return t
 }
 
-// bare gives fields without what another table has said of them: ids, names in files and
-// widened types.
+// bare gives fields without what another table has said of them: ids, names in files,
+// widened types and numbers that were given.
 func bare(fields []schema.Field) []schema.Field {
 	out := make([]schema.Field, len(fields))
 	for i, f := range fields {
 		f.FileName, f.FieldID = "", 0
 		if f.Metadata != nil {
 			f.Metadata = maps.Clone(f.Metadata)
-			for _, key := range []string{metadataFieldID, metadataFileName, metadataTypeChanges} {
+			for _, key := range []string{metadataFieldID, metadataFileName, metadataTypeChanges, metadataIdentityMark} {
 				delete(f.Metadata, key)
 			}
 		}

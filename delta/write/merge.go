@@ -99,6 +99,13 @@ func readMerge(p *plan, into MergeInto, s Source) (*merge, error) {
 		}
 		m.key = append(m.key, i)
 	}
+	for i, given := range m.given {
+		if given && !slices.Contains(m.key, i) {
+			if err := settable(&p.layout.schema.Fields[i]); err != nil {
+				return nil, err
+			}
+		}
+	}
 	var buf []byte
 	// What is put onto a matching row is checked then; a row that only deletes need not
 	// fit. So nothing is checked yet.
@@ -316,14 +323,14 @@ func (m *merge) insert(p *plan, c *changer, matched []bool) error {
 		if matched[i] || m.into.NotMatched != nil && m.into.NotMatched(row) != Put {
 			continue
 		}
-		if err := p.rules.inserts(row); err != nil {
+		if err := p.rules.inserts(row, m.given); err != nil {
 			return err
 		}
 		if err := c.insert(row); err != nil {
 			return err
 		}
 	}
-	return nil
+	return p.setMarks(p.rules.marks())
 }
 
 // info names the commit as Spark does.

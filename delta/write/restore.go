@@ -39,7 +39,10 @@ func Restore(ctx context.Context, table *delta.Table, version int64, options ...
 			restored += a.Size
 		}
 		p.counts.BytesAdded, p.counts.BytesRemoved = restored, removed
-		changed := p.restoreMetadata(target)
+		changed, err := p.restoreMetadata(target)
+		if err != nil {
+			return false, err
+		}
 		p.tx.SetReads(delta.Reads{All: true})
 		size := int64(0)
 		for _, a := range target.Files() {
@@ -53,10 +56,13 @@ func Restore(ctx context.Context, table *delta.Table, version int64, options ...
 	})
 }
 
-// restoreMetadata gives the table the metadata of an older version; ids of columns never
-// come again.
-func (p *plan) restoreMetadata(target *delta.Snapshot) (changed bool) {
+// restoreMetadata gives the table the metadata of an older version; ids of columns and
+// numbers of identity columns never come again.
+func (p *plan) restoreMetadata(target *delta.Snapshot) (changed bool, err error) {
 	now, then := p.snapshot.Metadata(), *target.Metadata()
+	if then.SchemaString, err = keepMarks(then.SchemaString, now.SchemaString); err != nil {
+		return false, err
+	}
 	if highest := maxColumnID(now); highest > maxColumnID(&then) {
 		then.Configuration = maps.Clone(then.Configuration)
 		if then.Configuration == nil {
@@ -74,7 +80,7 @@ func (p *plan) restoreMetadata(target *delta.Snapshot) (changed bool) {
 		p.tx.SetProtocol(protocol)
 		changed = true
 	}
-	return changed
+	return changed, nil
 }
 
 // present makes sure that files and their deletion vectors are there.

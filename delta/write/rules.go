@@ -18,7 +18,6 @@ import (
 const (
 	metadataInvariants = "delta.invariants"
 	metadataGeneration = "delta.generationExpression"
-	metadataIdentity   = "delta.identity."
 	metadataDefault    = "CURRENT_DEFAULT"
 	constraintsPrefix  = "delta.constraints."
 )
@@ -32,15 +31,15 @@ var implemented = []string{
 
 // rules are what the rows of a table must keep. It is used by one goroutine.
 type rules struct {
-	fields    []schema.Field
-	checks    []*check
-	generated map[int]*generator
-	defaults  map[int]string
-	identity  string // a column whose numbers the table gives; "" for none
-	loose     bool   // fill does not check
-	fault     error  // a rule that is not understood: no row can be checked
-	cells     [][]schema.Value
-	one       []int32
+	fields     []schema.Field
+	checks     []*check
+	generated  map[int]*generator
+	defaults   map[int]string
+	identities map[int]*identity
+	loose      bool  // fill does not check
+	fault      error // a rule that is not understood: no row can be checked
+	cells      [][]schema.Value
+	one        []int32
 }
 
 // unchecked gives the rules with fill checking nothing; inserts does so later.
@@ -50,16 +49,12 @@ func (r *rules) unchecked() *rules {
 	return &loose
 }
 
-// inserts checks a row that fill has made without.
-func (r *rules) inserts(row []schema.Value) error {
-	if r.identity != "" {
-		return r.refuseIdentity()
+// inserts checks a row that fill has made without, and gives it its numbers.
+func (r *rules) inserts(row []schema.Value, given []bool) error {
+	if err := r.numberRow(row, given); err != nil {
+		return err
 	}
 	return r.check(row)
-}
-
-func (r *rules) refuseIdentity() error {
-	return fmt.Errorf("%w: column %q is an identity column, whose numbers gscd does not give", ErrRule, r.identity)
 }
 
 // check is a condition that every row must fulfil.
@@ -72,7 +67,7 @@ type check struct {
 // rulesOf reads the rules of a table. One that is not understood is no error before a row
 // is to be checked.
 func rulesOf(l *layout) *rules {
-	r := &rules{fields: l.schema.Fields, generated: map[int]*generator{}, defaults: map[int]string{}, cells: make([][]schema.Value, len(l.schema.Fields))}
+	r := &rules{fields: l.schema.Fields, generated: map[int]*generator{}, identities: map[int]*identity{}, defaults: map[int]string{}, cells: make([][]schema.Value, len(l.schema.Fields))}
 	for _, name := range constraintsOf(l.metadata) {
 		r.addCheck("CHECK constraint "+name, l.metadata.Configuration[constraintsPrefix+name], l.schema)
 	}
@@ -96,10 +91,13 @@ func rulesOf(l *layout) *rules {
 		if raw, ok := f.Metadata[metadataDefault]; ok {
 			r.defaults[i] = unquoted(raw)
 		}
-		for key := range f.Metadata {
-			if strings.HasPrefix(key, metadataIdentity) {
-				r.identity = f.Name
+		if isIdentity(f) {
+			id, err := identityOf(f)
+			if err != nil {
+				r.fault = err
+				continue
 			}
+			r.identities[i] = id
 		}
 		if where := ruleInside(f.Type, f.Name); where != "" {
 			r.fault = fmt.Errorf("%w: %s", ErrRule, where)
@@ -134,7 +132,7 @@ func ruleInside(t schema.Type, path string) string {
 	}
 	for i := range t.Nested.Fields {
 		f := &t.Nested.Fields[i]
-		for _, key := range []string{metadataInvariants, metadataGeneration} {
+		for _, key := range []string{metadataInvariants, metadataGeneration, metadataIdentityStart} {
 			if _, ok := f.Metadata[key]; ok {
 				return fmt.Sprintf("%s.%s has %s", path, f.Name, key)
 			}
@@ -168,14 +166,19 @@ func unquoted(raw json.RawMessage) string {
 	return string(raw)
 }
 
-// generates reports whether a column is computed from others.
-func (r *rules) generates(column int) bool { return r.generated[column] != nil }
+// generates reports whether a column is computed from others, or counted.
+func (r *rules) generates(column int) bool {
+	id := r.identities[column]
+	return r.generated[column] != nil || id != nil && !id.explicit
+}
 
 // fill gives the columns that a row lacks their defaults, computes the generated ones,
 // and checks the row. given tells which columns it has. The error wraps ErrRow or ErrRule.
 func (r *rules) fill(row []schema.Value, given []bool) error {
-	if r.identity != "" && !r.loose {
-		return r.refuseIdentity()
+	if !r.loose && r.fault == nil {
+		if err := r.numberRow(row, given); err != nil {
+			return err
+		}
 	}
 	for i, text := range r.defaults {
 		if given[i] {
