@@ -51,6 +51,8 @@ type globalFlags struct {
 	format    string
 	logLevel  string
 	logFormat string
+	// outside are places that commands which read may follow a log to.
+	outside []string
 }
 
 // newApp is the app of the process.

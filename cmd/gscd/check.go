@@ -50,6 +50,7 @@ missing out of the table: what is left can be read again, and their rows are los
 	c.Flags().BoolVar(&o.Repair, "repair", false, "put right what can be put right")
 	c.Flags().BoolVar(&files, "files", false, "compare the files of the newest version of any Delta table with its log")
 	c.Flags().BoolVar(&forget, "forget-missing", false, "with --files: take data files that are missing out of the table, and lose their rows")
+	a.addOutsideFlag(c)
 	return c
 }
 

@@ -51,6 +51,7 @@ Delta table, whoever wrote it.`,
 	c.Flags().BoolVar(&history, "history", false, "list the operations of the readable versions, with parameters and metrics")
 	c.Flags().BoolVar(&detail, "detail", false, "print format, address, features and sizes, as DESCRIBE DETAIL does")
 	c.MarkFlagsMutuallyExclusive("versions", "history", "detail")
+	a.addOutsideFlag(c)
 	return c
 }
 

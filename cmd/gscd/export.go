@@ -68,6 +68,7 @@ that know no Delta Lake; both need --deep.`,
 	flags.BoolVar(&f.replace, "replace", false, "replace the rows of a table that is there")
 	flags.BoolVar(&f.purge, "purge", false, "write files with deleted rows anew")
 	flags.BoolVar(&f.manifest, "manifest", false, "write lists of files for engines without Delta Lake")
+	a.addOutsideFlag(c)
 	return c
 }
 

@@ -33,7 +33,7 @@ func (a *app) openDelta(ctx context.Context) (*openedTable, error) {
 func (a *app) openRef(ctx context.Context, ref tableRef) (*openedTable, error) {
 	t := &openedTable{tableRef: ref}
 	var err error
-	if t.store, err = a.openStore(ctx, ref.Address); err != nil {
+	if t.store, err = a.openToRead(ctx, ref.Address); err != nil {
 		return nil, err
 	}
 	if t.table, err = delta.Open(ctx, t.store); err != nil {

@@ -73,6 +73,9 @@ that does not sees the newest version. With --as-of every table is as of that la
 			if len(args) == 0 {
 				return a.query(c.Context(), f)
 			}
+			if len(a.flags.outside) > 0 {
+				return usagef("--%s goes without SQL: a statement does not leave its tables", outsideFlag)
+			}
 			for _, name := range []string{"where", "columns", "order-by", "limit"} {
 				if c.Flags().Changed(name) {
 					return usagef("--%s goes without SQL: say it in the statement", name)
@@ -94,6 +97,7 @@ that does not sees the newest version. With --as-of every table is as of that la
 	flags.Lookup("explain").NoOptDefVal = "files"
 	f.sql.add(flags)
 	c.MarkFlagsMutuallyExclusive("as-of", "version", "timestamp")
+	a.addOutsideFlag(c)
 	return c
 }
 

@@ -55,6 +55,9 @@ func (a *app) report(ran *cobra.Command, err error, code int) {
 		return
 	}
 	a.noticef("gscd: %v", err)
+	if hint := outsideHint(ran, err); hint != "" {
+		a.noticef("%s", hint)
+	}
 	if code == exitUsage && ran != nil && !isConfigFault(err) {
 		a.noticef("Run '%s --help' for its use.", ran.CommandPath())
 	}
