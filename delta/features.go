@@ -184,7 +184,11 @@ func checkWritable(p *action.Protocol, m *action.Metadata, s *schema.Schema, imp
 		}
 		return ""
 	}
-	if why := fieldOf(s.Fields, schema.Void, schema.Variant); why != "" {
+	fields := s.Fields
+	if slices.Contains(implemented, VoidColumns) { // but not inside of others
+		fields = slices.DeleteFunc(slices.Clone(fields), func(f schema.Field) bool { return f.Type.Primitive == schema.Void })
+	}
+	if why := fieldOf(fields, schema.Void, schema.Variant); why != "" {
 		return refuse("a column type", why)
 	}
 	for _, f := range FeaturesOf(p) {
@@ -224,11 +228,16 @@ func checkWritable(p *action.Protocol, m *action.Metadata, s *schema.Schema, imp
 	return nil
 }
 
+// VoidColumns is what a writer names, beside the features that it Implements, that leaves
+// columns of the type void out of its files. It is no feature of the protocol.
+const VoidColumns = "void columns"
+
 // rowFeatures are about rows and columns alone: they are no hindrance to what writes
 // neither.
 var rowFeatures = []string{
 	FeatureInvariants, FeatureCheckConstraints, FeatureGeneratedColumns, FeatureIdentityColumns, FeatureColumnDefaults,
 	FeatureColumnMapping, FeatureTypeWidening, FeatureTypeWidening + "-preview", FeatureInCommitTimestamp, FeatureRowTracking, FeatureClustering,
+	VoidColumns,
 }
 
 // checkMaintainable refuses checkpoints, vacuum and cleaning of the log where a feature

@@ -91,7 +91,7 @@ func (x *optimizer) run(ctx context.Context, options Options) error {
 var untouched = []string{
 	delta.FeatureInvariants, delta.FeatureCheckConstraints, delta.FeatureGeneratedColumns, delta.FeatureIdentityColumns,
 	delta.FeatureColumnDefaults, delta.FeatureColumnMapping, delta.FeatureTypeWidening, delta.FeatureTypeWidening + "-preview",
-	delta.FeatureRowTracking, delta.FeatureInCommitTimestamp,
+	delta.FeatureRowTracking, delta.FeatureInCommitTimestamp, delta.VoidColumns,
 }
 
 // takeOver reads from the snapshot what holds for all of its bins. The error wraps

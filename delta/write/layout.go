@@ -18,7 +18,7 @@ type layout struct {
 	schema     *schema.Schema
 	metadata   *action.Metadata
 	partitions []int // places of the partition columns, in their order
-	data       []int // places of the others
+	data       []int // places of the others that files have
 	columns    []parquet.Column
 	// leaves are the columns, and fields inside of structs, that files have, by place in
 	// columns; indexed are those of them that get statistics.
@@ -40,14 +40,14 @@ func layoutOf(s *schema.Schema, m *action.Metadata) (*layout, error) {
 	}
 	var fields []schema.Field
 	for i := range s.Fields {
-		if !slices.Contains(l.partitions, i) {
+		if !slices.Contains(l.partitions, i) && s.Fields[i].Type.Primitive != schema.Void { // that is in no file
 			fields = append(fields, s.Fields[i])
 			l.data = append(l.data, i)
 			l.columns = append(l.columns, columnOf(&s.Fields[i]))
 		}
 	}
 	if len(l.columns) == 0 {
-		return nil, fmt.Errorf("%w: every column is a partition column", ErrColumn)
+		return nil, fmt.Errorf("%w: every column is a partition column, or void", ErrColumn)
 	}
 	l.leaves = stats.Leaves(fields)
 	l.indexed = stats.Indexed(m.Configuration, l.leaves)

@@ -26,7 +26,7 @@ const (
 var implemented = []string{
 	delta.FeatureInvariants, delta.FeatureCheckConstraints, delta.FeatureGeneratedColumns, delta.FeatureIdentityColumns,
 	delta.FeatureColumnDefaults, delta.FeatureColumnMapping, delta.FeatureTypeWidening, delta.FeatureTypeWidening + "-preview",
-	delta.FeatureInCommitTimestamp, delta.FeatureRowTracking, delta.FeatureClustering,
+	delta.FeatureInCommitTimestamp, delta.FeatureRowTracking, delta.FeatureClustering, delta.VoidColumns,
 }
 
 // rules are what the rows of a table must keep. It is used by one goroutine.
