@@ -231,24 +231,15 @@ func (c *cloning) deep(add *action.Add, packs map[string]string) (list []copied,
 	return list, nil
 }
 
-const (
-	copiers = 4
-	// largeFile is the size from which files are copied one after the other: a copy
-	// holds the whole file.
-	largeFile = 32 << 20
-)
+// copiers is how many objects are copied at one time, each by pieces.
+const copiers = 4
 
 // copyAll copies objects side by side.
 func (c *cloning) copyAll(ctx context.Context, list []copied) error {
 	for _, x := range list {
 		c.total += max(x.size, 0)
 	}
-	var large sync.Mutex
 	return objstore.InParallel(ctx, len(list), copiers, func(ctx context.Context, i int) error {
-		if list[i].size > largeFile {
-			large.Lock()
-			defer large.Unlock()
-		}
 		return c.copy(ctx, list[i])
 	})
 }
@@ -280,14 +271,14 @@ func (c *cloning) copyOne(ctx context.Context, x copied) (int64, error) {
 	if err != nil && !errors.Is(err, objstore.ErrNotExist) {
 		return 0, err
 	}
-	data, err := x.store.Get(ctx, x.from)
+	is, err := x.store.Head(ctx, x.from)
 	if err != nil {
 		return 0, err
 	}
-	if x.size >= 0 && int64(len(data)) != x.size {
-		return 0, fmt.Errorf("%w: %s has %d bytes, the log says %d", ErrInconsistent, x.from, len(data), x.size)
+	if x.size >= 0 && is.Size != x.size {
+		return 0, fmt.Errorf("%w: %s has %d bytes, the log says %d", ErrInconsistent, x.from, is.Size, x.size)
 	}
-	return int64(len(data)), c.to.Store().Put(ctx, x.to, data)
+	return is.Size, objstore.Copy(ctx, x.store, x.from, is.Size, c.to.Store(), x.to)
 }
 
 // commit makes the files a version of the clone.

@@ -56,7 +56,8 @@ type Options struct {
 	// BatchBytes is how many bytes of files are replaced by a commit, at least; 0: 1 GiB.
 	BatchBytes int64
 	// MemoryLimit bounds the rows that are sorted in memory, in bytes; more go to
-	// TempDir ("": that of the system). 0: 256 MiB.
+	// TempDir ("": that of the system). 0: 256 MiB. The row group that is written takes
+	// up to half as much besides.
 	MemoryLimit int64
 	TempDir     string
 	// DryRun plans, and tells in the Report what would be replaced.

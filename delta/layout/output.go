@@ -37,6 +37,8 @@ type writer struct {
 	target  int64
 
 	stream  *parquet.Stream
+	key     string          // of the object in the making
+	to      objstore.Writer // it; nil where there is none
 	trail   *trail
 	outputs []*output
 }
@@ -70,7 +72,7 @@ func (x *optimizer) newWriter(b *bin, extra []parquet.Column, footer map[string]
 		w.reads = append(w.reads, x.tracking.Columns()...)
 	}
 	var err error
-	w.encoder, err = parquet.NewEncoder(w.columns, parquet.EncoderOptions{})
+	w.encoder, err = parquet.NewEncoder(w.columns, parquet.EncoderOptions{RowGroupBytes: x.groupBytes()})
 	return w, err
 }
 
@@ -84,23 +86,31 @@ func columnOf(f *schema.Field) parquet.Column {
 	return c
 }
 
-func (w *writer) begin() {
+// groupBytes keeps the row group that is held within the memory, where that is enough for
+// one worth its while.
+func (x *optimizer) groupBytes() int64 {
+	return min(max(x.o.MemoryLimit/2, 4<<20), 128<<20)
+}
+
+func (w *writer) begin(ctx context.Context) {
 	if w.stream == nil {
-		w.stream = w.encoder.Stream()
+		w.key = w.bin.partition.folder + "part-" + uuid.NewString() + ".parquet"
+		w.to = objstore.Create(ctx, w.x.table.Store(), w.key)
+		w.stream = w.encoder.Stream(w.to)
 		w.trail = &trail{dir: w.x.o.TempDir}
 	}
 }
 
 // append adds rows; note tells the trail where they came from.
 func (w *writer) append(ctx context.Context, rows [][]schema.Value, note func(*trail) error) error {
-	w.begin()
+	w.begin(ctx)
 	if err := w.stream.Append(rows); err != nil {
 		return fmt.Errorf("write a data file: %w", err)
 	}
 	if err := note(w.trail); err != nil {
 		return err
 	}
-	return w.endIfFull(ctx)
+	return w.endIfFull()
 }
 
 // number gives rows of an input, decoded with w.reads, the numbers that they keep.
@@ -119,7 +129,7 @@ func (w *writer) number(in *input, rows [][]schema.Value, places []int64) error 
 
 // copyGroup adds a row group as it is; its first row is at start of the input.
 func (w *writer) copyGroup(ctx context.Context, number int, in *input, group int, start int64) error {
-	w.begin()
+	w.begin(ctx)
 	if err := w.stream.CopyGroup(in.file, group); err != nil {
 		return fmt.Errorf("read %s: %w", in.add.Path, err)
 	}
@@ -128,40 +138,42 @@ func (w *writer) copyGroup(ctx context.Context, number int, in *input, group int
 	if err := w.trail.addRun(number, start, start+n); err != nil {
 		return err
 	}
-	return w.endIfFull(ctx)
+	return w.endIfFull()
 }
 
 // canCopy tells whether row groups of an input can be taken over as they are.
-func (w *writer) canCopy(in *input) bool {
-	w.begin()
+func (w *writer) canCopy(ctx context.Context, in *input) bool {
+	w.begin(ctx)
 	return w.x.tracking == nil && w.stream.CanCopy(in.file)
 }
 
-func (w *writer) endIfFull(ctx context.Context) error {
+func (w *writer) endIfFull() error {
 	if w.stream.Size() < w.target && w.stream.Rows() < maxFileRows {
 		return nil
 	}
-	return w.end(ctx)
+	return w.end()
 }
 
 // end stores the file.
-func (w *writer) end(ctx context.Context) error {
+func (w *writer) end() error {
 	if w.stream == nil || w.stream.Rows() == 0 {
 		return nil
 	}
-	data, st := w.stream.Finish(w.footer)
-	key := w.bin.partition.folder + "part-" + uuid.NewString() + ".parquet"
-	out := &output{key: key, at: w.x.table.Now(), stats: st, trail: w.trail, add: &action.Add{
-		Path: action.EncodePath(key), PartitionValues: w.bin.partition.values, Size: int64(len(data)),
+	st, err := w.stream.Finish(w.footer)
+	if err == nil {
+		err = w.to.Commit()
+	}
+	if err != nil {
+		return fmt.Errorf("write data file: %w", err)
+	}
+	out := &output{key: w.key, at: w.x.table.Now(), stats: st, trail: w.trail, add: &action.Add{
+		Path: action.EncodePath(w.key), PartitionValues: w.bin.partition.values, Size: w.stream.Size(),
 		ModificationTime: w.x.table.Now().UnixMilli(),
 	}}
 	out.add.Stats = w.encodeStats(out, nil)
-	w.stream, w.trail = nil, nil
+	w.stream, w.to, w.trail = nil, nil, nil
 	w.outputs = append(w.outputs, out)
 	w.x.report.Rows += st.NumRows
-	if err := w.x.table.Store().Put(ctx, key, data); err != nil {
-		return fmt.Errorf("write data file: %w", err)
-	}
 	return nil
 }
 
@@ -192,6 +204,9 @@ func (w *writer) present(ctx context.Context) (bool, error) {
 
 // close lets go of what the outputs hold.
 func (w *writer) close() {
+	if w.to != nil {
+		w.to.Abort()
+	}
 	if w.trail != nil {
 		w.trail.close()
 	}

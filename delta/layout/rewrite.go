@@ -54,7 +54,7 @@ func (x *optimizer) rewrite(ctx context.Context, b *bin) (*rewritten, error) {
 		err = x.writeInTurn(ctx, r)
 	}
 	if err == nil {
-		err = r.writer.end(ctx)
+		err = r.writer.end()
 	}
 	if err != nil {
 		r.writer.close()
@@ -83,7 +83,7 @@ func (x *optimizer) hasExtra(in *input) bool {
 func (x *optimizer) writeInTurn(ctx context.Context, r *rewritten) error {
 	for number, in := range r.inputs {
 		start := int64(0)
-		copyable := r.writer.canCopy(in)
+		copyable := r.writer.canCopy(ctx, in)
 		for group := range in.file.NumRowGroups() {
 			n := in.file.RowGroupRows(group)
 			whole := in.dead == nil || in.dead.CountRange(start, start+n) == 0

@@ -44,8 +44,9 @@ type EncoderOptions struct {
 	// Codec compresses the pages; default Zstd.
 	Codec Codec
 	// RowGroupRows cuts row groups, default 1<<20. Row groups are also cut near
-	// 128 MiB of values.
-	RowGroupRows int
+	// RowGroupBytes of values, default 128 MiB: a Stream holds one of them at a time.
+	RowGroupRows  int
+	RowGroupBytes int64
 	// KeyValue is put into the footer.
 	KeyValue map[string]string
 	// StatsColumns names the columns that get a minimum and a maximum, in the
@@ -57,7 +58,6 @@ type EncoderOptions struct {
 }
 
 const (
-	rowGroupBytes = 128 << 20
 	// blockRows rows are encoded column by column before the next ones, so
 	// that their cells are read from cache.
 	blockRows = 512
@@ -75,8 +75,6 @@ type Encoder struct {
 	elements []format.SchemaElement
 	columns  []*columnWriter // leaves
 	nested   []*nestedWriter // the columns asked for, where one of them is no leaf; else nil
-	file     *fileWriter     // in the making
-	rows     int             // in it
 }
 
 // NewEncoder makes an encoder of files with these columns in this order. The
@@ -86,6 +84,9 @@ type Encoder struct {
 func NewEncoder(columns []Column, opts EncoderOptions) (*Encoder, error) {
 	if opts.RowGroupRows <= 0 {
 		opts.RowGroupRows = 1 << 20
+	}
+	if opts.RowGroupBytes <= 0 {
+		opts.RowGroupBytes = 128 << 20
 	}
 	if opts.Goroutines <= 0 {
 		opts.Goroutines = 2
@@ -125,69 +126,20 @@ func NewEncoder(columns []Column, opts EncoderOptions) (*Encoder, error) {
 // ErrValue and names column and row. The bytes, and the strings in the
 // statistics, are the caller's; rows are not kept.
 func (e *Encoder) Encode(rows [][]schema.Value) ([]byte, FileStats, error) {
-	e.Begin()
-	defer e.Begin() // lets go of the rows' strings
-	if err := e.Add(rows); err != nil {
+	defer e.reset() // lets go of the rows' strings
+	s := e.Stream(nil)
+	if err := s.AppendGroup(rows); err != nil {
 		return nil, FileStats{}, err
 	}
-	data, st := e.Finish()
-	return data, st, nil
+	st, err := s.Finish(e.opts.KeyValue)
+	return s.f.buf, st, err
 }
 
-// Begin begins a file that is made piece by piece: Add as often as there are rows,
-// then Finish. A file that was begun before is dropped.
-func (e *Encoder) Begin() {
-	e.file, e.rows = nil, 0
+// reset forgets the file before.
+func (e *Encoder) reset() {
 	for _, w := range e.columns {
 		w.startFile()
 	}
-}
-
-// Add adds rows to the file, as row groups of their own; see Encode. After an error
-// the file is to be dropped.
-func (e *Encoder) Add(rows [][]schema.Value) error {
-	for i, row := range rows {
-		if width := e.width(); len(row) != width {
-			return fmt.Errorf("%w: row %d has %d cells, the file %d columns", ErrValue, e.rows+i, len(row), width)
-		}
-	}
-	if e.file == nil {
-		e.file = newFileWriter(e.elements, e.opts.KeyValue)
-	}
-	groupRows := e.groupRows(rows)
-	for from := 0; from < len(rows); from += groupRows {
-		to := min(from+groupRows, len(rows))
-		if e.rows > 0 {
-			for _, w := range e.columns {
-				w.startChunk()
-			}
-		}
-		if err := e.encodeGroup(rows[from:to], e.rows); err != nil {
-			return err
-		}
-		e.file.addRowGroup(e.columns, to-from)
-		e.rows += to - from
-	}
-	return nil
-}
-
-// Size is the size in bytes of what was added, footer aside.
-func (e *Encoder) Size() int64 {
-	if e.file == nil {
-		return 0
-	}
-	return int64(len(e.file.buf))
-}
-
-// Finish ends the file. The bytes and the strings in the statistics are the caller's.
-func (e *Encoder) Finish() ([]byte, FileStats) {
-	if e.file == nil {
-		e.file = newFileWriter(e.elements, e.opts.KeyValue)
-	}
-	st := FileStats{NumRows: int64(e.rows), Columns: e.stats((*columnWriter).stats)}
-	data := e.file.finish()
-	e.file = nil
-	return data, st
 }
 
 // stats puts together what is known of the columns; of gives that of a leaf.
@@ -227,7 +179,7 @@ func (e *Encoder) groupRows(rows [][]schema.Value) int {
 	if n == 0 {
 		return 1
 	}
-	return min(e.opts.RowGroupRows, max(1, rowGroupBytes/max(1, size/n)))
+	return min(e.opts.RowGroupRows, max(1, int(e.opts.RowGroupBytes)/max(1, size/n)))
 }
 
 // encodeGroup encodes the rows of one row group; base is the first one's

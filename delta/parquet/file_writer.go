@@ -2,6 +2,7 @@ package parquet
 
 import (
 	"bytes"
+	"io"
 	"maps"
 	"slices"
 
@@ -15,43 +16,56 @@ const createdBy = "gscd version 1.0.0 (build gscd)"
 
 // fileWriter puts the chunks of column writers together into a file.
 type fileWriter struct {
+	to            io.Writer // nil: all goes to buf
+	err           error     // the first of to
+	size          int64     // of the file so far
 	buf           []byte
 	meta          format.FileMetaData
 	columnIndexes [][]format.ColumnIndex // a row group, a column; no pages where there is none
 	offsetIndexes [][]format.OffsetIndex
 }
 
-func newFileWriter(elements []format.SchemaElement, keyValue map[string]string) *fileWriter {
-	f := &fileWriter{buf: append(make([]byte, 0, 4<<10), magic...)}
+func newFileWriter(elements []format.SchemaElement, to io.Writer) *fileWriter {
+	f := &fileWriter{to: to}
+	f.put([]byte(magic))
 	f.meta = format.FileMetaData{Version: 1, Schema: elements, CreatedBy: createdBy, RowGroups: []format.RowGroup{}}
-	for _, k := range slices.Sorted(maps.Keys(keyValue)) {
-		f.meta.KeyValueMetadata = append(f.meta.KeyValueMetadata, format.KeyValue{Key: k, Value: keyValue[k]})
-	}
 	return f
+}
+
+// put adds bytes to the file. What fails is told by err.
+func (f *fileWriter) put(data []byte) {
+	f.size += int64(len(data))
+	if f.to == nil {
+		f.buf = append(f.buf, data...)
+	} else if f.err == nil && len(data) > 0 {
+		_, f.err = f.to.Write(data)
+	}
 }
 
 // addRowGroup ends the writers' chunks and writes them out.
 func (f *fileWriter) addRowGroup(columns []*columnWriter, rows int) {
-	g := format.RowGroup{NumRows: int64(rows), FileOffset: int64(len(f.buf)), Ordinal: int16(len(f.meta.RowGroups))}
+	g := format.RowGroup{NumRows: int64(rows), FileOffset: f.size, Ordinal: int16(len(f.meta.RowGroups))}
 	dictionaries := make([][]byte, len(columns))
-	size := len(f.buf) + 512 + 256*len(columns) // what follows is the metadata
+	size := 512 + 256*len(columns) // what follows is the metadata
 	for i, w := range columns {
 		dictionaries[i] = w.finishChunk()
 		size += len(dictionaries[i]) + len(w.out)
 	}
-	f.buf = slices.Grow(f.buf, size-len(f.buf))
+	if f.to == nil {
+		f.buf = slices.Grow(f.buf, size)
+	}
 	columnIndexes := make([]format.ColumnIndex, len(columns))
 	offsetIndexes := make([]format.OffsetIndex, len(columns))
 	for i, w := range columns {
-		start := int64(len(f.buf))
-		f.buf = append(f.buf, dictionaries[i]...)
-		first := int64(len(f.buf))
-		f.buf = append(f.buf, w.out...)
+		start := f.size
+		f.put(dictionaries[i])
+		first := f.size
+		f.put(w.out)
 		m := w.metadata(first)
 		if len(dictionaries[i]) > 0 {
 			m.DictionaryPageOffset = start
 		}
-		m.TotalCompressedSize = int64(len(f.buf)) - start
+		m.TotalCompressedSize = f.size - start
 		g.Columns = append(g.Columns, format.ColumnChunk{FileOffset: start, MetaData: m})
 		g.TotalByteSize += m.TotalUncompressedSize
 		g.TotalCompressedSize += m.TotalCompressedSize
@@ -114,15 +128,23 @@ func (w *columnWriter) indexes(first int64) (c format.ColumnIndex, o format.Offs
 	return c, o
 }
 
-// finish writes the indexes and the footer. The bytes are the caller's.
-func (f *fileWriter) finish() []byte {
+// finish writes the indexes and the footer, with entries of its own. Without a writer to
+// go to, the bytes of the file are in buf then.
+func (f *fileWriter) finish(keyValue map[string]string) error {
+	for _, k := range slices.Sorted(maps.Keys(keyValue)) {
+		f.meta.KeyValueMetadata = append(f.meta.KeyValueMetadata, format.KeyValue{Key: k, Value: keyValue[k]})
+	}
+	var tail []byte
+	add := func(v any) (offset int64, length int32) {
+		at := len(tail)
+		tail = appendThrift(tail, v)
+		return f.size + int64(at), int32(len(tail) - at)
+	}
 	for g := range f.columnIndexes {
 		for i := range f.columnIndexes[g] {
 			if x := &f.columnIndexes[g][i]; len(x.NullPages) > 0 {
 				chunk := &f.meta.RowGroups[g].Columns[i]
-				chunk.ColumnIndexOffset = int64(len(f.buf))
-				f.buf = appendThrift(f.buf, x)
-				chunk.ColumnIndexLength = int32(int64(len(f.buf)) - chunk.ColumnIndexOffset)
+				chunk.ColumnIndexOffset, chunk.ColumnIndexLength = add(x)
 			}
 		}
 	}
@@ -130,9 +152,7 @@ func (f *fileWriter) finish() []byte {
 		for i := range f.offsetIndexes[g] {
 			if x := &f.offsetIndexes[g][i]; len(x.PageLocations) > 0 {
 				chunk := &f.meta.RowGroups[g].Columns[i]
-				chunk.OffsetIndexOffset = int64(len(f.buf))
-				f.buf = appendThrift(f.buf, x)
-				chunk.OffsetIndexLength = int32(int64(len(f.buf)) - chunk.OffsetIndexOffset)
+				chunk.OffsetIndexOffset, chunk.OffsetIndexLength = add(x)
 			}
 		}
 	}
@@ -141,10 +161,10 @@ func (f *fileWriter) finish() []byte {
 			f.meta.ColumnOrders = append(f.meta.ColumnOrders, format.ColumnOrder{Value: &format.TypeDefinedOrder{}})
 		}
 	}
-	at := len(f.buf)
-	f.buf = appendThrift(f.buf, &f.meta)
-	n := uint32(len(f.buf) - at)
-	return append(append(f.buf, byte(n), byte(n>>8), byte(n>>16), byte(n>>24)), magic...)
+	_, n := add(&f.meta)
+	tail = append(tail, byte(n), byte(n>>8), byte(n>>16), byte(n>>24))
+	f.put(append(tail, magic...))
+	return f.err
 }
 
 // appendThrift appends a struct of the format in the compact protocol.

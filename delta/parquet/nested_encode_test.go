@@ -53,7 +53,7 @@ func TestNestedCellsAreWritten(t *testing.T) {
 			rt.Fatal(err)
 		}
 		var rows [][]schema.Value
-		e.Begin()
+		s := beginStream(e)
 		for range rapid.IntRange(0, 3).Draw(rt, "pieces") {
 			var piece [][]schema.Value
 			for range rapid.IntRange(0, 12).Draw(rt, "rows") {
@@ -63,12 +63,12 @@ func TestNestedCellsAreWritten(t *testing.T) {
 				}
 				piece = append(piece, row)
 			}
-			if err := e.Add(piece); err != nil {
+			if err := s.AppendGroup(piece); err != nil {
 				rt.Fatal(err)
 			}
 			rows = append(rows, piece...)
 		}
-		data, st := e.Finish()
+		data, st := s.finish(nil)
 		if st.NumRows != int64(len(rows)) {
 			rt.Fatalf("%d rows, want %d", st.NumRows, len(rows))
 		}
@@ -137,15 +137,15 @@ func TestEncoderPieceByPiece(t *testing.T) {
 	row := func(i int64, s string) []schema.Value {
 		return []schema.Value{schema.IntValue(i), schema.StringValue(s)}
 	}
-	e.Begin()
-	if err := e.Add([][]schema.Value{row(3, "c"), row(1, "a")}); err != nil {
+	s := beginStream(e)
+	if err := s.AppendGroup([][]schema.Value{row(3, "c"), row(1, "a")}); err != nil {
 		t.Fatal(err)
 	}
-	before := e.Size()
-	if err := e.Add([][]schema.Value{row(2, "z"), {schema.Value{}, schema.StringValue("b")}}); err != nil || e.Size() <= before {
-		t.Fatal(err, before, e.Size())
+	before := s.Size()
+	if err := s.AppendGroup([][]schema.Value{row(2, "z"), {schema.Value{}, schema.StringValue("b")}}); err != nil || s.Size() <= before {
+		t.Fatal(err, before, s.Size())
 	}
-	data, st := e.Finish()
+	data, st := s.finish(nil)
 	if c := st.Columns[0]; st.NumRows != 4 || c.Min.I != 1 || c.Max.I != 3 || c.NullCount != 1 || st.Columns[1].Max.S != "z" {
 		t.Errorf("%+v", st)
 	}
@@ -157,11 +157,11 @@ func TestEncoderPieceByPiece(t *testing.T) {
 	if err != nil || len(got) != 4 || got[2][1].S != "z" || !got[3][0].IsNull() {
 		t.Errorf("%v, %v", got, err)
 	}
-	e.Begin()
-	if err := e.Add([][]schema.Value{row(7, "q")}); err != nil {
+	s = beginStream(e)
+	if err := s.AppendGroup([][]schema.Value{row(7, "q")}); err != nil {
 		t.Fatal(err)
 	}
-	if _, st := e.Finish(); st.NumRows != 1 || st.Columns[0].Min.I != 7 || st.Columns[0].NullCount != 0 {
+	if _, st := s.finish(nil); st.NumRows != 1 || st.Columns[0].Min.I != 7 || st.Columns[0].NullCount != 0 {
 		t.Errorf("the next file remembers the one before: %+v", st)
 	}
 }

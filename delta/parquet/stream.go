@@ -2,7 +2,7 @@ package parquet
 
 import (
 	"fmt"
-	"maps"
+	"io"
 	"reflect"
 	"slices"
 
@@ -26,14 +26,13 @@ type Stream struct {
 	bare   []bool        // leaves that a copied row group has no bounds of
 }
 
-// Stream begins a file. What the Encoder was at before is given up. The Encoder's
-// KeyValue is not used: Finish is told.
-func (e *Encoder) Stream() *Stream {
-	for _, w := range e.columns {
-		w.startFile()
-	}
+// Stream begins a file whose bytes go to a writer as its row groups end, so that no
+// more than one of them is held. What the Encoder was at before is given up. The
+// Encoder's KeyValue is not used: Finish is told.
+func (e *Encoder) Stream(to io.Writer) *Stream {
+	e.reset()
 	return &Stream{
-		e: e, f: newFileWriter(e.elements, nil),
+		e: e, f: newFileWriter(e.elements, to),
 		copied: make([]ColumnStats, len(e.columns)), bare: make([]bool, len(e.columns)),
 	}
 }
@@ -41,10 +40,10 @@ func (e *Encoder) Stream() *Stream {
 // Rows gives the rows so far.
 func (s *Stream) Rows() int64 { return s.rows }
 
-// Size gives the bytes of the file so far, without its footer; the last pages of
-// the columns count as they are before compression.
+// Size gives the bytes of the file so far, without its footer before Finish; the last
+// pages of the columns count as they are before compression.
 func (s *Stream) Size() int64 {
-	n := int64(len(s.f.buf))
+	n := s.f.size
 	if s.groupRows > 0 {
 		for _, w := range s.e.columns {
 			n += int64(len(w.out) + len(w.plain) + w.dict.bytes)
@@ -53,8 +52,9 @@ func (s *Stream) Size() int64 {
 	return n
 }
 
-// Append adds rows; see Encode for what they may be. After an error the file is of
-// no use. The cells' strings may be kept until their row group ends.
+// Append adds rows; see Encode for what they may be. After an error, which may be the
+// writer's, the file is of no use. The cells' strings may be kept until their row group
+// ends.
 func (s *Stream) Append(rows [][]schema.Value) error {
 	for len(rows) > 0 {
 		n := min(len(rows), s.e.opts.RowGroupRows-s.groupRows)
@@ -65,6 +65,10 @@ func (s *Stream) Append(rows [][]schema.Value) error {
 			s.groupBytes += 8 * int64(len(row))
 			for c := range row {
 				s.groupBytes += int64(len(row[c].S))
+			}
+			if s.groupBytes >= s.e.opts.RowGroupBytes {
+				n = i + 1
+				break
 			}
 		}
 		var err error
@@ -78,12 +82,35 @@ func (s *Stream) Append(rows [][]schema.Value) error {
 		}
 		s.rows += int64(n)
 		s.groupRows += n
-		if s.groupRows >= s.e.opts.RowGroupRows || s.groupBytes >= rowGroupBytes {
+		if s.groupRows >= s.e.opts.RowGroupRows || s.groupBytes >= s.e.opts.RowGroupBytes {
 			s.endGroup()
 		}
 		rows = rows[n:]
 	}
-	return nil
+	return s.f.err
+}
+
+// AppendGroup is Append of many rows, as row groups of their own, which several
+// goroutines encode.
+func (s *Stream) AppendGroup(rows [][]schema.Value) error {
+	s.endGroup()
+	for i, row := range rows {
+		if width := s.e.width(); len(row) != width {
+			return fmt.Errorf("%w: row %d has %d cells, the file %d columns", ErrValue, s.rows+int64(i), len(row), width)
+		}
+	}
+	size := s.e.groupRows(rows)
+	for len(rows) > 0 {
+		n := min(size, len(rows))
+		if err := s.e.encodeGroup(rows[:n], int(s.rows)); err != nil {
+			return err
+		}
+		s.groupRows = n
+		s.rows += int64(n)
+		s.endGroup()
+		rows = rows[n:]
+	}
+	return s.f.err
 }
 
 func (s *Stream) endGroup() {
@@ -117,21 +144,30 @@ func (s *Stream) CopyGroup(f *File, group int) error {
 	s.endGroup()
 	from := &f.meta.RowGroups[group]
 	bound := f.root.leaves(nil)
-	data, err := f.chunks(group, bound)
-	if err != nil {
-		return err
-	}
 	g := format.RowGroup{
-		NumRows: from.NumRows, FileOffset: int64(len(s.f.buf)), Ordinal: int16(len(s.f.meta.RowGroups)),
+		NumRows: from.NumRows, FileOffset: s.f.size, Ordinal: int16(len(s.f.meta.RowGroups)),
 		TotalByteSize: from.TotalByteSize, TotalCompressedSize: from.TotalCompressedSize,
 	}
 	columnIndexes := make([]format.ColumnIndex, len(bound))
 	offsetIndexes := make([]format.OffsetIndex, len(bound))
+	var data map[int][]byte
+	read := 0 // chunks that were read
 	for i := range bound {
 		chunk := &from.Columns[i]
+		if i == read {
+			for size := int64(0); read < len(bound) && (read == i || size < copyBytes); read++ {
+				_, length := chunkRange(&from.Columns[read].MetaData)
+				size += length
+			}
+			var err error
+			if data, err = f.chunks(group, bound[i:read]); err != nil {
+				return err
+			}
+		}
 		start, _ := chunkRange(&chunk.MetaData)
-		moved := int64(len(s.f.buf)) - start
-		s.f.buf = append(s.f.buf, data[i]...)
+		moved := s.f.size - start
+		s.f.put(data[i])
+		delete(data, i)
 		m := chunk.MetaData
 		m.DataPageOffset += moved
 		if m.DictionaryPageOffset > 0 {
@@ -156,8 +192,12 @@ func (s *Stream) CopyGroup(f *File, group int) error {
 	s.f.columnIndexes = append(s.f.columnIndexes, columnIndexes)
 	s.f.offsetIndexes = append(s.f.offsetIndexes, offsetIndexes)
 	s.rows += g.NumRows
-	return nil
+	return s.f.err
 }
+
+// copyBytes is about how much of a row group is held while it is copied, if its columns
+// are not larger each.
+const copyBytes = 16 << 20
 
 // columnIndex reads a chunk's bounds by page; empty where there are none, or not of
 // as many pages.
@@ -220,19 +260,15 @@ func widen(c *ColumnStats, b stats.Bounds) {
 	}
 }
 
-// Finish ends the file, with entries for its footer. The bytes are the caller's.
-func (s *Stream) Finish(keyValue map[string]string) ([]byte, FileStats) {
+// Finish ends the file, with entries for its footer. The strings in the statistics are
+// the caller's. The error is the writer's.
+func (s *Stream) Finish(keyValue map[string]string) (FileStats, error) {
 	s.endGroup()
 	st := FileStats{NumRows: s.rows, Columns: s.e.stats(func(w *columnWriter) ColumnStats {
 		return s.leafStats(slices.Index(s.e.columns, w), w)
 	})}
-	for _, w := range s.e.columns {
-		w.startFile() // lets go of the rows' strings
-	}
-	for _, k := range slices.Sorted(maps.Keys(keyValue)) {
-		s.f.meta.KeyValueMetadata = append(s.f.meta.KeyValueMetadata, format.KeyValue{Key: k, Value: keyValue[k]})
-	}
-	return s.f.finish(), st
+	s.e.reset() // lets go of the rows' strings
+	return st, s.f.finish(keyValue)
 }
 
 // leafStats are the statistics of a column: of its own rows, and of those copied.

@@ -1,6 +1,7 @@
 package parquet_test
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"reflect"
@@ -39,6 +40,25 @@ func streamEncoder(t *testing.T) *parquet.Encoder {
 	return e
 }
 
+// memoryStream is a Stream into memory.
+type memoryStream struct {
+	*parquet.Stream
+	out *bytes.Buffer
+}
+
+func beginStream(e *parquet.Encoder) memoryStream {
+	out := &bytes.Buffer{}
+	return memoryStream{e.Stream(out), out}
+}
+
+func (s memoryStream) finish(keyValue map[string]string) ([]byte, parquet.FileStats) {
+	st, err := s.Finish(keyValue)
+	if err != nil || s.Size() != int64(s.out.Len()) {
+		panic(fmt.Sprint("finish: ", err, s.Size(), s.out.Len()))
+	}
+	return s.out.Bytes(), st
+}
+
 // A file of rows that come by and by and of copied row groups reads as all of them in
 // order, by scan and by row, with the statistics of all.
 func TestStream(t *testing.T) {
@@ -50,7 +70,7 @@ func TestStream(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := streamEncoder(t).Stream()
+	s := beginStream(streamEncoder(t))
 	if !s.CanCopy(source) {
 		t.Fatal("a file of the same columns can't be copied")
 	}
@@ -69,7 +89,7 @@ func TestStream(t *testing.T) {
 		t.Errorf("%d rows", s.Rows())
 	}
 	size := s.Size()
-	data, st := s.Finish(map[string]string{"a": "b"})
+	data, st := s.finish(map[string]string{"a": "b"})
 	if size < int64(len(data))/2 || size > 4*int64(len(data)) {
 		t.Errorf("size %d before the end, %d bytes", size, len(data))
 	}
@@ -128,14 +148,14 @@ func TestStreamKnowsNoBoundsOfNaN(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := streamEncoder(t).Stream()
+	s := beginStream(streamEncoder(t))
 	if err := s.CopyGroup(source, 0); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Append(streamRows(10, 20)); err != nil {
 		t.Fatal(err)
 	}
-	_, st := s.Finish(nil)
+	_, st := s.finish(nil)
 	if !st.Columns[2].Min.IsNull() || !st.Columns[2].Max.IsNull() || st.Columns[0].Min.I != 0 || st.Columns[0].Max.I != 19 {
 		t.Errorf("%+v", st.Columns)
 	}
@@ -143,7 +163,7 @@ func TestStreamKnowsNoBoundsOfNaN(t *testing.T) {
 
 // Files of other columns, and of other writers, are not copied.
 func TestStreamCopiesOnlyItsOwn(t *testing.T) {
-	s := streamEncoder(t).Stream()
+	s := beginStream(streamEncoder(t))
 	for _, columns := range [][]parquet.Column{
 		streamColumns[:3],
 		{streamColumns[1], streamColumns[0], streamColumns[2], streamColumns[3]},
@@ -199,11 +219,11 @@ func TestStreamNested(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := e.Stream()
+	s := beginStream(e)
 	if !s.CanCopy(source) || s.Append(rows(0, 1000)) != nil || s.CopyGroup(source, 0) != nil || s.CopyGroup(source, 1) != nil || s.Append(rows(9000, 20000)) != nil {
 		t.Fatal("it can't be written")
 	}
-	data, st := s.Finish(nil)
+	data, st := s.finish(nil)
 	f, err := parquet.OpenBytes(data)
 	if err != nil {
 		t.Fatal(err)

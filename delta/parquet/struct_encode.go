@@ -67,7 +67,8 @@ func EncodeStructs[T any](rows []T, opts StructOptions) ([]byte, error) {
 			w.startChunk()
 		}
 	}
-	return f.finish(), nil
+	err = f.finish(nil)
+	return f.buf, err
 }
 
 // structEncoder holds the schema, and one writer a leaf in the same order, so

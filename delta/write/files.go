@@ -3,6 +3,7 @@ package write
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -60,9 +61,13 @@ type part struct {
 	folder  string
 	values  map[string]*string
 	encoder *parquet.Encoder // nil until rows are encoded: it takes more room than some rows
+	stream  *parquet.Stream
+	key     string
+	to      objstore.Writer // the object in the making
 	rows    [][]schema.Value
 	raw     int64
-	size    int64 // of encoder
+	size    int64 // of stream
+	held    int64 // of it, in memory
 }
 
 // encoderBytes is about what an encoder takes besides the file that it makes.
@@ -125,7 +130,7 @@ func (s *fileSet) writeNumbered(row []schema.Value, kind string, n numbers) erro
 		}
 	}
 	for s.encoded > s.memory/2 {
-		if err := s.finish(s.largest(func(p *part) int64 { return p.size })); err != nil {
+		if err := s.finish(s.largest(func(p *part) int64 { return p.held })); err != nil {
 			return err
 		}
 	}
@@ -178,15 +183,25 @@ func (s *fileSet) encode(p *part) error {
 		if p.encoder, err = s.encoder(); err != nil {
 			return err
 		}
-		p.encoder.Begin()
+		p.key = p.folder + "part-" + uuid.NewString() + ".parquet"
+		if s.changes {
+			p.key = "_change_data/" + p.folder + "cdc-" + uuid.NewString() + ".parquet"
+		}
+		p.to = objstore.Create(s.ctx, s.store, p.key)
+		p.stream = p.encoder.Stream(p.to)
 		s.encoded += encoderBytes
 	}
-	if err := p.encoder.Add(p.rows); err != nil {
+	switch err := p.stream.AppendGroup(p.rows); {
+	case errors.Is(err, parquet.ErrValue):
 		return fmt.Errorf("%w: %w", ErrRow, err)
+	case err != nil:
+		return fmt.Errorf("write %s: %w", p.key, err)
 	}
 	s.raw -= p.raw
-	s.encoded += p.encoder.Size() - p.size
-	p.rows, p.raw, p.size = nil, 0, p.encoder.Size()
+	p.rows, p.raw, p.size = nil, 0, p.stream.Size()
+	held := min(p.size, objstore.PieceBytes) // the rest has gone to the storage
+	s.encoded += held - p.held
+	p.held = held
 	return nil
 }
 
@@ -196,32 +211,36 @@ func (s *fileSet) finish(p *part) error {
 		return err
 	}
 	delete(s.parts, p.folder)
-	s.encoded -= p.size + encoderBytes
-	data, st := p.encoder.Finish()
+	s.encoded -= p.held + encoderBytes
+	st, err := p.stream.Finish(nil)
+	if err != nil {
+		p.to.Abort()
+		return fmt.Errorf("write %s: %w", p.key, err)
+	}
 	s.free = append(s.free, p.encoder)
 	if s.changes {
-		key := "_change_data/" + p.folder + "cdc-" + uuid.NewString() + ".parquet"
-		s.cdc = append(s.cdc, &action.CDC{Path: action.EncodePath(key), PartitionValues: p.values, Size: int64(len(data))})
-		return s.put(key, data)
+		s.cdc = append(s.cdc, &action.CDC{Path: action.EncodePath(p.key), PartitionValues: p.values, Size: p.stream.Size()})
+	} else {
+		s.adds = append(s.adds, &action.Add{
+			Path: action.EncodePath(p.key), PartitionValues: p.values, Size: p.stream.Size(),
+			ModificationTime: s.now().UnixMilli(), DataChange: true, Stats: s.layout.encode(st),
+		})
 	}
-	key := p.folder + "part-" + uuid.NewString() + ".parquet"
-	s.adds = append(s.adds, &action.Add{
-		Path: action.EncodePath(key), PartitionValues: p.values, Size: int64(len(data)),
-		ModificationTime: s.now().UnixMilli(), DataChange: true, Stats: s.layout.encode(st),
-	})
-	return s.put(key, data)
+	return s.commit(p.key, p.to)
 }
 
-func (s *fileSet) put(key string, data []byte) error {
+// commit ends an object while the next file is encoded.
+func (s *fileSet) commit(key string, to objstore.Writer) error {
 	s.keys = append(s.keys, key)
 	s.places <- struct{}{}
 	if err := context.Cause(s.ctx); err != nil {
 		<-s.places
+		to.Abort()
 		return err
 	}
 	s.uploads.Go(func() {
 		defer func() { <-s.places }()
-		if err := s.store.Put(s.ctx, key, data); err != nil {
+		if err := to.Commit(); err != nil {
 			s.stop(fmt.Errorf("write %s: %w", key, err))
 		}
 	})
@@ -243,9 +262,14 @@ func (s *fileSet) close() error {
 	return fault
 }
 
-// abandon waits for what is being stored.
+// abandon gives up the files that are open, and waits for what is being stored.
 func (s *fileSet) abandon() {
 	s.stop(context.Canceled)
+	for _, p := range s.parts {
+		if p.to != nil {
+			p.to.Abort()
+		}
+	}
 	s.uploads.Wait()
 }
 

@@ -40,7 +40,8 @@ func optionsOf(list []Option) options {
 // table's delta.targetFileSize says so, else it is 128 MiB.
 func WithTargetFileSize(bytes int64) Option { return func(o *options) { o.target = bytes } }
 
-// WithMemory bounds the rows and unfinished files that are held, in bytes; 256 MiB without it.
+// WithMemory bounds the rows and the parts of unfinished files that are held, in bytes;
+// 256 MiB without it. With less than 32 MiB files end before their target size.
 func WithMemory(bytes int64) Option { return func(o *options) { o.memory = bytes } }
 
 // WithAttempts is how often an operation is planned at most; 10 without it.

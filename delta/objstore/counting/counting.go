@@ -37,6 +37,8 @@ type Store struct {
 	log  Counts          // of objects below _delta_log
 	data Counts          // of all others
 	keys map[string]bool // of the data objects that were read
+
+	largestRead, largestWrite int
 }
 
 var _ objstore.Streamer = (*Store)(nil)
@@ -58,6 +60,20 @@ func (s *Store) Data() Counts {
 	return s.data
 }
 
+// Largest gives the most bytes that one call read, and that one call wrote: a Put, or
+// a Write of an object that is streamed.
+func (s *Store) Largest() (read, written int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.largestRead, s.largestWrite
+}
+
+func (s *Store) wrote(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.largestWrite = max(s.largestWrite, n)
+}
+
 // Opened gives the keys of the data files (*.parquet) that were read, sorted.
 func (s *Store) Opened() []string {
 	s.mu.Lock()
@@ -77,6 +93,7 @@ func (s *Store) Reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.log, s.data, s.keys = Counts{}, Counts{}, map[string]bool{}
+	s.largestRead, s.largestWrite = 0, 0
 }
 
 func (s *Store) count(key string, add func(*Counts)) {
@@ -91,6 +108,9 @@ func (s *Store) count(key string, add func(*Counts)) {
 
 func (s *Store) got(key string, n int) {
 	s.count(key, func(c *Counts) { c.Gets++; c.Read += int64(n) })
+	s.mu.Lock()
+	s.largestRead = max(s.largestRead, n)
+	s.mu.Unlock()
 	if !strings.HasPrefix(key, "_delta_log/") {
 		s.mu.Lock()
 		s.keys[key] = true
@@ -122,6 +142,7 @@ func (s *Store) Head(ctx context.Context, key string) (objstore.Object, error) {
 // Put implements objstore.Store.
 func (s *Store) Put(ctx context.Context, key string, data []byte) error {
 	err := s.below.Put(ctx, key, data)
+	s.wrote(len(data))
 	s.count(key, func(c *Counts) { c.Puts++; c.Written += int64(len(data)) })
 	return err
 }
@@ -147,6 +168,7 @@ type writer struct {
 func (w *writer) Write(data []byte) (int, error) {
 	n, err := w.Writer.Write(data)
 	w.s.count(w.key, func(c *Counts) { c.Written += int64(n) })
+	w.s.wrote(len(data))
 	return n, err
 }
 
