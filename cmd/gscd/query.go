@@ -12,7 +12,6 @@ import (
 	"github.com/gscd-io/gscd/delta/expr"
 	"github.com/gscd-io/gscd/delta/scan"
 	"github.com/gscd-io/gscd/delta/schema"
-	"github.com/gscd-io/gscd/query/output"
 	"github.com/gscd-io/gscd/savepoint"
 )
 
@@ -23,7 +22,7 @@ type queryFlags struct {
 	where, columns, orderBy string
 	limit                   int64
 	sealed                  bool
-	explain                 string
+	explain, output         string
 	sql                     sqlFlags
 }
 
@@ -47,6 +46,7 @@ that does not sees the newest version. With --as-of every table is as of that la
   gscd query --version 42 --order-by 'amount desc, id' --limit 10 --format csv
   gscd query --timestamp 2022-07-17T00:10:00+08:00
   gscd query "SELECT city, count(*) FROM user_dim WHERE dt = '2022-07-16' GROUP BY city"
+  gscd query --as-of 2022-07-16 --output day16.parquet
   gscd query --explain "SELECT count(*) FROM user_dim WHERE dt >= '2022-07-15' AND city = 'Wuhan'"
   gscd query "SELECT dt, sum(amount) FROM orders WHERE dt BETWEEN '2022-07-10' AND '2022-07-16' GROUP BY dt"`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -69,6 +69,14 @@ that does not sees the newest version. With --as-of every table is as of that la
 			case "", "files", "plan":
 			default:
 				return usagef("--explain=%s: write --explain for the days and files, or --explain=plan for the plan of DuckDB", f.explain)
+			}
+			if f.output != "" {
+				if f.explain != "" {
+					return usagef("--output is for rows, and --explain prints none")
+				}
+				if _, err := a.rowFormat(f.output); err != nil {
+					return err
+				}
 			}
 			if len(args) == 0 {
 				return a.query(c.Context(), f)
@@ -93,6 +101,7 @@ that does not sees the newest version. With --as-of every table is as of that la
 	flags.StringVar(&f.orderBy, "order-by", "", "sort by `columns`: A desc,B")
 	flags.Int64Var(&f.limit, "limit", 0, "print at most that `number` of rows")
 	flags.BoolVar(&f.sealed, "sealed", false, "exit 3, without rows, where the answer is not a sealed day")
+	flags.StringVar(&f.output, "output", "", "write the rows to a `file`, which appears when it is whole: .parquet, .csv, .json, .jsonl, or as --format says")
 	flags.StringVar(&f.explain, "explain", "", "print the days and files that would be opened, and no rows; `what`=plan: the plan of DuckDB")
 	flags.Lookup("explain").NoOptDefVal = "files"
 	f.sql.add(flags)
@@ -129,22 +138,19 @@ func (a *app) query(ctx context.Context, f queryFlags) error {
 	case "files":
 		return a.explainScan(ctx, t, f, reading)
 	}
-	w, err := output.NewWriter(a.flags.format, a.stdout, reading.Columns())
-	if err != nil {
-		return err
-	}
-	for row, err := range reading.Rows(ctx) {
-		if errors.Is(err, scan.ErrFileMissing) || errors.Is(err, scan.ErrFileMismatch) {
-			return fmt.Errorf("read: %w; run gscd check", err)
+	return a.printRows(f.output, reading.Columns(), func(yield func([]schema.Value, error) bool) {
+		for row, err := range reading.Rows(ctx) {
+			switch {
+			case errors.Is(err, scan.ErrFileMissing), errors.Is(err, scan.ErrFileMismatch):
+				err = fmt.Errorf("read: %w; run gscd check", err)
+			case err != nil:
+				err = fmt.Errorf("read: %w", err)
+			}
+			if !yield(row, err) {
+				return
+			}
 		}
-		if err != nil {
-			return fmt.Errorf("read: %w", err)
-		}
-		if err := w.Write(row); err != nil {
-			return err
-		}
-	}
-	return w.Close()
+	})
 }
 
 // options are the flags for the schema of the version that was asked for.

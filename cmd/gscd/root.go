@@ -77,7 +77,7 @@ version of each day stays readable: "gscd query --as-of 2022-07-16".`,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
-		PersistentPreRunE: func(*cobra.Command, []string) error { return a.setUp() },
+		PersistentPreRunE: func(c *cobra.Command, _ []string) error { return a.setUp(c) },
 	}
 	root.SetIn(a.stdin)
 	root.SetOut(a.stdout)
@@ -133,8 +133,10 @@ func (a *app) completeFlags(root *cobra.Command) {
 }
 
 // setUp does what every command needs before it runs.
-func (a *app) setUp() error {
-	if _, err := output.Resolve(a.flags.format, a.stdout); err != nil {
+func (a *app) setUp(c *cobra.Command) error {
+	toFile := c.Flags().Lookup("output")
+	ofFile := a.flags.format == output.Parquet && toFile != nil && toFile.Changed
+	if _, err := output.Resolve(a.flags.format, a.stdout); err != nil && !ofFile {
 		return err
 	}
 	terminal := output.TerminalOf(a.stderr)

@@ -14,7 +14,6 @@ import (
 
 	"github.com/gscd-io/gscd/config"
 	"github.com/gscd-io/gscd/delta"
-	"github.com/gscd-io/gscd/query/output"
 	"github.com/gscd-io/gscd/query/sql"
 	"github.com/gscd-io/gscd/savepoint"
 )
@@ -85,7 +84,7 @@ func (a *app) printAnswer(ctx context.Context, statement string, f queryFlags, o
 	defer rows.Close()
 	opened := rows.Stats()
 	a.log.Debug("opened", zap.Int("labels", opened.Days), zap.Int("files", opened.Files), zap.Int64("bytes", opened.Bytes), zap.Int64("fetched", opened.Fetched))
-	if rows.IsPlan() && a.flags.format == "" {
+	if rows.IsPlan() && a.flags.format == "" && f.output == "" {
 		for row, err := range rows.All() {
 			if err != nil {
 				return err
@@ -96,19 +95,7 @@ func (a *app) printAnswer(ctx context.Context, statement string, f queryFlags, o
 		}
 		return nil
 	}
-	w, err := output.NewWriter(a.flags.format, a.stdout, rows.Columns())
-	if err != nil {
-		return err
-	}
-	for row, err := range rows.All() {
-		if err != nil {
-			return err
-		}
-		if err := w.Write(row); err != nil {
-			return err
-		}
-	}
-	return w.Close()
+	return a.printRows(f.output, rows.Columns(), rows.All())
 }
 
 // sqlTables are the tables that a statement may name: the one that --table names,

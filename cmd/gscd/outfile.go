@@ -1,0 +1,90 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/gscd-io/gscd/delta/schema"
+	"github.com/gscd-io/gscd/query/output"
+)
+
+// rowFormat is the format of a file of rows: that of --format, else what its name ends in.
+func (a *app) rowFormat(path string) (string, error) {
+	ending := strings.ToLower(strings.TrimPrefix(filepath.Ext(path), "."))
+	if ending == "ndjson" {
+		ending = output.JSONL
+	}
+	switch format := cmp.Or(a.flags.format, ending); format {
+	case output.Parquet, output.CSV, output.JSON, output.JSONL, output.Table:
+		return format, nil
+	case "":
+		return "", usagef("--output %s: the name has no ending that says the format: give --format parquet, csv, json or jsonl", path)
+	default:
+		return "", usagef("--output %s: %q is no format for a file: use parquet, csv, json or jsonl", path, format)
+	}
+}
+
+// printRows prints rows to standard output, or writes them to a file, which appears when
+// it is whole and replaces what was there. After an error there is no file.
+func (a *app) printRows(path string, columns []schema.Field, rows iter.Seq2[[]schema.Value, error]) error {
+	if path == "" {
+		w, err := output.NewWriter(a.flags.format, a.stdout, columns)
+		if err != nil {
+			return err
+		}
+		_, err = copyRows(w, rows)
+		return err
+	}
+	format, err := a.rowFormat(path)
+	if err != nil {
+		return err
+	}
+	part := filepath.Join(filepath.Dir(path), fmt.Sprintf(".%s.%d.part", filepath.Base(path), os.Getpid()))
+	file, err := os.OpenFile(part, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	defer os.Remove(part)
+	defer file.Close()
+	var w output.Writer
+	if format == output.Parquet {
+		w, err = output.NewParquetWriter(file, columns)
+	} else {
+		w, err = output.NewWriter(format, file, columns)
+	}
+	if err != nil {
+		return err
+	}
+	n, err := copyRows(w, rows)
+	if err != nil {
+		return err
+	}
+	if err := file.Sync(); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	if err := file.Close(); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	if err := os.Rename(part, path); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	a.noticef("%s: rows written: %d", path, n)
+	return nil
+}
+
+func copyRows(w output.Writer, rows iter.Seq2[[]schema.Value, error]) (n int64, err error) {
+	for row, err := range rows {
+		if err != nil {
+			return n, err
+		}
+		if err := w.Write(row); err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, w.Close()
+}
