@@ -16,15 +16,14 @@ const Parquet = "parquet"
 const parquetBatch = 1024
 
 type parquetWriter struct {
-	to    io.Writer
 	texts []*schema.Type // of the columns that are written as JSON text; nil for the others
 	file  *parquet.Stream
 	batch [][]schema.Value
 	used  int
 }
 
-// NewParquetWriter makes a Writer of a Parquet file with the types of the columns. What
-// is compressed is held until Close. Columns whose type has no form in Parquet, such as
+// NewParquetWriter makes a Writer of a Parquet file with the types of the columns. A row
+// group is held until it ends. Columns whose type has no form in Parquet, such as
 // variants and what parts of unknown types are in, are written as JSON text.
 func NewParquetWriter(w io.Writer, columns []schema.Field) (Writer, error) {
 	texts := make([]*schema.Type, len(columns))
@@ -40,7 +39,7 @@ func NewParquetWriter(w io.Writer, columns []schema.Field) (Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &parquetWriter{to: w, texts: texts, file: e.Stream()}, nil
+	return &parquetWriter{texts: texts, file: e.Stream(w)}, nil
 }
 
 // storable tells whether every part of a type has a form in Parquet.
@@ -98,7 +97,6 @@ func (p *parquetWriter) Close() error {
 	if err := p.flush(); err != nil {
 		return err
 	}
-	data, _ := p.file.Finish(nil)
-	_, err := p.to.Write(data)
+	_, err := p.file.Finish(nil)
 	return err
 }
