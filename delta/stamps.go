@@ -103,9 +103,14 @@ func (x *Transaction) numberRows(c *action.Commit) error {
 	before := mark
 	version := x.version()
 	c.Adds = slices.Clone(c.Adds)
+	for _, a := range c.Adds {
+		if a.BaseRowID != nil { // of a version that was restored, below the mark, or of a table that is cloned
+			rows, _ := stats.NumRecords(a.Stats)
+			mark.RowID = max(mark.RowID, *a.BaseRowID+max(rows, 1)-1)
+		}
+	}
 	for i, a := range c.Adds {
 		if a.BaseRowID != nil && a.DefaultRowCommitVersion != nil {
-			mark.RowID = max(mark.RowID, *a.BaseRowID) // of a version that was restored: below the mark
 			continue
 		}
 		numbered := *a

@@ -58,6 +58,7 @@ type Report struct {
 var kept = []string{
 	delta.FeatureInvariants, delta.FeatureCheckConstraints, delta.FeatureGeneratedColumns, delta.FeatureIdentityColumns,
 	delta.FeatureColumnDefaults, delta.FeatureColumnMapping, delta.FeatureTypeWidening, delta.FeatureTypeWidening + "-preview",
+	delta.FeatureRowTracking, delta.VoidColumns,
 }
 
 // Clone makes a version of a table, which must be readable, a table of its own: schema,
