@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -35,6 +34,11 @@ const (
 	// WrongSize: the object has another size than the log says, or is shorter than the
 	// deletion vectors in it.
 	WrongSize FileFaultKind = "wrong_size"
+	// WrongRows: a data file has another number of rows than its statistics say. Size and
+	// Want are rows.
+	WrongRows FileFaultKind = "wrong_rows"
+	// UnreadableFile: a data file is no Parquet file with a footer that can be read.
+	UnreadableFile FileFaultKind = "unreadable"
 	// OrphanFile: no version that is readable refers to the object. Vacuum removes it
 	// once it is old enough.
 	OrphanFile FileFaultKind = "orphan"
@@ -50,12 +54,7 @@ func (t *Table) CheckFiles(ctx context.Context, s *Snapshot, orphans bool) ([]Fi
 	if err != nil {
 		return nil, fmt.Errorf("check the files of version %d of %s: %w", s.version, t.store, err)
 	}
-	slices.SortFunc(faults, func(a, b FileFault) int {
-		if n := strings.Compare(string(a.Kind), string(b.Kind)); n != 0 {
-			return n
-		}
-		return strings.Compare(a.Key, b.Key)
-	})
+	sortFaults(faults)
 	return faults, nil
 }
 
@@ -122,13 +121,14 @@ func (t *Table) checkFiles(ctx context.Context, s *Snapshot, orphans bool) (faul
 	return faults, nil
 }
 
-// sizeOf gives the size of the object of a path, -1 where it is missing.
+// sizeOf gives the size of the object of a path, -1 where it is missing. there are the
+// objects of the table, nil: they are asked for one by one.
 func (t *Table) sizeOf(ctx context.Context, path string, there map[string]objstore.Object) (key string, size int64, err error) {
 	store, key, err := Locate(t.store, path)
 	if err != nil {
 		return path, 0, err
 	}
-	if store == t.store {
+	if store == t.store && there != nil {
 		if object, ok := there[key]; ok {
 			return key, object.Size, nil
 		}

@@ -30,6 +30,9 @@ type Transaction struct {
 	// AbsolutePaths lets the transaction add files outside of the root, as a shallow
 	// clone does. Without it only those that are live already may be added again.
 	AbsolutePaths bool
+	// Restates lets the transaction add a live file again, under the same deletion vector,
+	// with another size or other statistics. No row changes by that.
+	Restates bool
 	// KeepsRowNumbers says that rows which the transaction moves or changes keep their
 	// numbers (RowTracking). Without it that is told only where no row does.
 	KeepsRowNumbers bool
@@ -311,7 +314,7 @@ func (x *Transaction) validateFiles(p *action.Protocol, m *action.Metadata, colu
 		}
 		added[a.Path] = true
 		if x.base != nil && !removed[a.Path] {
-			if _, live := x.base.File(a.Path); live {
+			if live, ok := x.base.File(a.Path); ok && !(x.Restates && !a.DataChange && a.Key() == live.Key()) {
 				return invalid("add of %q, which is live, without its remove", a.Path)
 			}
 		}

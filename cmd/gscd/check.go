@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,8 +28,11 @@ Prints a record for each fault and exits 3 where one is left, 0 where none is. -
 puts right what can be: protective properties, checkpoints, and log files of which there
 is a backup.
 
---files looks at the newest version of any Delta table instead: files that are missing or
-of another size, and objects that nobody needs. --forget-missing takes data files that are
+--files looks at the newest version of any Delta table instead: files that are missing, of
+another size, no Parquet, or with more or fewer rows than their statistics say (by their
+footers: a request or two for each), and objects that nobody needs. --repair then says
+size and rows of files anew that are whole: every cell of theirs is read, and of their
+statistics the number of rows is left. --forget-missing takes data files that are
 missing out of the table: what is left can be read again, and their rows are lost.`,
 		Example: `  gscd check
   gscd check --table /data/user_dim --deep
@@ -40,7 +44,7 @@ missing out of the table: what is left can be read again, and their rows are los
 				return usagef("--forget-missing goes with --files")
 			}
 			if files {
-				return a.checkFiles(c.Context(), forget)
+				return a.checkFiles(c.Context(), forget, o.Repair)
 			}
 			o.Now = time.Now()
 			return a.check(c.Context(), o)
@@ -56,16 +60,30 @@ missing out of the table: what is left can be read again, and their rows are los
 
 // checkFiles compares the files of the newest version with what is there. Orphans are
 // told, and are no fault.
-func (a *app) checkFiles(ctx context.Context, forget bool) error {
+func (a *app) checkFiles(ctx context.Context, forget, repair bool) error {
 	t, err := a.openDelta(ctx)
 	if err != nil {
 		return err
+	}
+	if repair && t.labels != nil {
+		return usagef("--files --repair is for tables that gscd does not ingest into: of %s leave out --files, or roll back to a savepoint that is whole", t.Name)
 	}
 	faults, err := t.table.CheckFiles(ctx, t.newest, true)
 	if err != nil {
 		return err
 	}
-	w, err := a.printRecords("kind", "file", "bytes", "expected")
+	rows, err := t.table.CheckRows(ctx, t.newest)
+	if err != nil {
+		return err
+	}
+	faults = append(faults, rows...)
+	version, mended := int64(-1), []delta.FileFault{}
+	if repair {
+		if version, mended, err = t.table.RestateFiles(ctx); err != nil {
+			return err
+		}
+	}
+	w, err := a.printRecords("kind", "file", "found", "expected")
 	if err != nil {
 		return err
 	}
@@ -79,7 +97,7 @@ func (a *app) checkFiles(ctx context.Context, forget bool) error {
 	for _, f := range faults {
 		if f.Kind == delta.OrphanFile {
 			orphans++
-		} else if f.Kind != delta.MissingFile || !forget {
+		} else if (f.Kind != delta.MissingFile || !forget) && !slices.Contains(mended, f) {
 			left++
 		}
 		if err := w.Write(string(f.Kind), f.Key, orNone(f.Size), orNone(f.Want)); err != nil {
@@ -88,6 +106,9 @@ func (a *app) checkFiles(ctx context.Context, forget bool) error {
 	}
 	if err := w.Close(); err != nil {
 		return err
+	}
+	if len(mended) > 0 {
+		a.noticef("%s: %d faults of whole files mended in version %d", t.Name, len(mended), version)
 	}
 	if forget {
 		version, lost, err := t.table.ForgetMissing(ctx)
