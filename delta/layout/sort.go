@@ -13,6 +13,7 @@ import (
 	"slices"
 
 	"github.com/gscd-io/gscd/delta/schema"
+	"github.com/gscd-io/gscd/delta/spill"
 )
 
 // sortedRow is a row on its way through a sort: its place on the curve, where it came
@@ -333,68 +334,20 @@ func (r *run) close() {
 	_ = os.Remove(r.file.Name())
 }
 
-// textBit marks a kind whose cell is held by S, not by I.
-const textBit = 0x80
-
-// appendSorted appends a row without its key: input and row (uvarints), then each
-// cell's kind (a byte) and, by kind, a varint of I, or a length and the bytes of S.
+// appendSorted appends a row without its key: input and row (uvarints), then its cells.
 func appendSorted(dst []byte, r *sortedRow) []byte {
 	dst = binary.AppendUvarint(dst, uint64(r.input))
 	dst = binary.AppendUvarint(dst, uint64(r.row))
-	for i := range r.cells {
-		v := &r.cells[i]
-		switch {
-		case v.S != "":
-			dst = append(dst, byte(v.Kind)|textBit)
-			dst = binary.AppendUvarint(dst, uint64(len(v.S)))
-			dst = append(dst, v.S...)
-		case v.Kind == schema.Null:
-			dst = append(dst, byte(v.Kind))
-		default:
-			dst = append(dst, byte(v.Kind))
-			dst = binary.AppendVarint(dst, v.I)
-		}
-	}
-	return dst
+	return spill.AppendCells(dst, r.cells)
 }
-
-var errCutOff = errors.New("sort: a row is cut off")
 
 // readSorted reads what appendSorted wrote.
 func readSorted(raw []byte, r *sortedRow) error {
-	number := func() uint64 {
-		v, n := binary.Uvarint(raw)
-		if n <= 0 {
-			raw = nil
-			return 0
-		}
-		raw = raw[n:]
-		return v
+	input, n := binary.Uvarint(raw)
+	row, m := binary.Uvarint(raw[max(n, 0):])
+	if n <= 0 || m <= 0 {
+		return errors.New("sort on disk: a row is cut off: the file was changed")
 	}
-	r.input, r.row = int(number()), int64(number())
-	for i := range r.cells {
-		if len(raw) == 0 {
-			return errCutOff
-		}
-		kind := raw[0]
-		raw = raw[1:]
-		v := schema.Value{Kind: schema.Kind(kind &^ textBit)}
-		switch {
-		case kind&textBit != 0:
-			n := number()
-			if n > uint64(len(raw)) {
-				return errCutOff
-			}
-			v.S = string(raw[:n])
-			raw = raw[n:]
-		case v.Kind != schema.Null:
-			i, n := binary.Varint(raw)
-			if n <= 0 {
-				return errCutOff
-			}
-			v.I, raw = i, raw[n:]
-		}
-		r.cells[i] = v
-	}
-	return nil
+	r.input, r.row = int(input), int64(row)
+	return spill.ReadCells(raw[n+m:], r.cells)
 }

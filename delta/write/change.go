@@ -44,15 +44,17 @@ type replace func(old []schema.Value) ([]schema.Value, error)
 // end ends the rows of a file. by is nil where rows only go.
 func (c *changer) end(ctx context.Context, t *touched, by replace) error {
 	rewrite := !c.vectors && !t.whole()
-	if by != nil || c.cdc != nil || rewrite {
+	switch n, known := t.live(); {
+	case t.done && !rewrite:
+	case by != nil || c.cdc != nil || rewrite:
 		if err := c.read(ctx, t, rewrite, by); err != nil {
 			return err
 		}
-	} else if t.rows != nil {
+	case t.rows != nil:
 		c.plan.counts.Deleted += t.rows.Cardinality()
-	} else if n, known := t.live(); known {
+	case known:
 		c.plan.counts.Deleted += n
-	} else {
+	default:
 		c.plan.counts.DeletedUnknown = true
 	}
 	if rewrite || t.whole() {
@@ -96,6 +98,9 @@ func (c *changer) read(ctx context.Context, t *touched, rewrite bool, by replace
 				if err := tracking.Fill(t.add, int64(at), &n.id, &n.version); err != nil {
 					return err
 				}
+			}
+			if ends && t.done {
+				continue
 			}
 			if !ends {
 				c.plan.counts.Copied++

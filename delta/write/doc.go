@@ -20,6 +20,7 @@
 //  4. Change data, where it is due, is whole: a version with change data files has every
 //     change of its rows in them.
 //  5. Memory is bounded by WithMemory and files in flight, not by the rows of a Source or
-//     a table. A Merge holds its Source besides.
+//     a table. Of a Merge, what does not fit goes to
+//     temporary files.
 //  6. Nothing is removed but what a failed operation has just stored itself.
 package write

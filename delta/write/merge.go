@@ -10,10 +10,12 @@ import (
 
 	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/delta/action"
+	"github.com/gscd-io/gscd/delta/dv"
 	"github.com/gscd-io/gscd/delta/expr"
 	"github.com/gscd-io/gscd/delta/objstore"
 	"github.com/gscd-io/gscd/delta/parquet"
 	"github.com/gscd-io/gscd/delta/schema"
+	"github.com/gscd-io/gscd/delta/spill"
 )
 
 // Act is what a Merge does with a row.
@@ -42,11 +44,17 @@ type MergeInto struct {
 
 // Merge brings the rows of a Source into a table by key: rows that match are updated or
 // deleted, others inserted. Only the key columns of files that may have such keys are
-// read, and then the rows that match. The Source is held in memory; a key that it has
-// twice is refused, with the key (ErrDuplicateKey).
+// read, and then the rows that match. A Source that takes more than half of WithMemory goes
+// to temporary files by key, and the table is gone through once for each part of it that
+// fits. A key that it has twice is refused, with the key (ErrDuplicateKey).
 func Merge(ctx context.Context, table *delta.Table, into MergeInto, s Source, options ...Option) (Result, error) {
 	op := newOperation(table, options)
 	var m *merge
+	defer func() {
+		if m != nil {
+			m.dir.Close()
+		}
+	}()
 	return op.run(ctx, func(ctx context.Context, p *plan) (bool, error) {
 		var err error
 		if m == nil {
@@ -71,10 +79,23 @@ type merge struct {
 	layout *layout
 	given  []bool // columns that the source has
 	key    []int  // places of the key columns
-	rows   [][]schema.Value
-	byKey  map[string]int32 // rows without NULL in the key
-	byInt  map[int64]int32  // the same, where the key is one column of integers; else nil
-	first  []schema.Value   // cells of the first key column, sorted
+	total  int64  // rows
+	chunk         // those at hand
+
+	// Where they are more than fit: all of them, each file a chunk, and what is known of
+	// the first key column.
+	dir       spill.Dir
+	files     []*spill.File
+	low, high schema.Value
+}
+
+// chunk is some rows of a Source: all that have the keys that it has.
+type chunk struct {
+	rows  [][]schema.Value
+	byKey map[string]int32 // rows without NULL in the key
+	byInt map[int64]int32  // the same, where the key is one column of integers; else nil
+	first []schema.Value   // cells of the first key column, sorted
+	acts  []Act            // of rows that match
 }
 
 // readMerge reads a Source. The error wraps ErrColumn, ErrDuplicateKey or ErrRow.
@@ -83,7 +104,7 @@ func readMerge(p *plan, into MergeInto, s Source) (*merge, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &merge{into: into, layout: p.layout, given: feeder.given, byKey: map[string]int32{}}
+	m := &merge{into: into, layout: p.layout, given: feeder.given, dir: spill.Dir{Parent: p.op.o.tempDir}}
 	if len(into.Key) == 0 {
 		return nil, fmt.Errorf("%w: a merge needs key columns", ErrColumn)
 	}
@@ -106,29 +127,33 @@ func readMerge(p *plan, into MergeInto, s Source) (*merge, error) {
 			}
 		}
 	}
-	var buf []byte
 	// What is put onto a matching row is checked then; a row that only deletes need not
 	// fit. So nothing is checked yet.
 	unchecked := *feeder
 	unchecked.rules = p.rules.unchecked()
-	for row, err := range unchecked.all(s) {
-		if err != nil {
-			return nil, err
-		}
-		own := make([]schema.Value, len(row))
-		for i, v := range row {
-			v.S = strings.Clone(v.S)
-			own[i] = v
-		}
+	if err := m.gather(unchecked.all(s), p.op.o.memory/2); err != nil {
+		m.dir.Close()
+		return nil, err
+	}
+	if m.files == nil {
+		return m, m.index(p)
+	}
+	return m, nil
+}
+
+// index makes the rows at hand a chunk.
+func (m *merge) index(p *plan) error {
+	m.byKey, m.byInt, m.first = make(map[string]int32, len(m.rows)), nil, nil
+	var buf []byte
+	for i, row := range m.rows {
 		var whole bool
-		if buf, whole = m.appendKey(buf[:0], own); whole {
+		if buf, whole = m.appendKey(buf[:0], row); whole {
 			if _, twice := m.byKey[string(buf)]; twice {
-				return nil, fmt.Errorf("%w: %s", ErrDuplicateKey, p.rules.shown(own, m.key))
+				return fmt.Errorf("%w: %s", ErrDuplicateKey, p.rules.shown(row, m.key))
 			}
-			m.byKey[string(buf)] = int32(len(m.rows))
-			m.first = append(m.first, own[m.key[0]])
+			m.byKey[string(buf)] = int32(i)
+			m.first = append(m.first, row[m.key[0]])
 		}
-		m.rows = append(m.rows, own)
 	}
 	slices.SortFunc(m.first, expr.Compare)
 	if f := p.layout.schema.Fields[m.key[0]]; len(m.key) == 1 && schema.KindOf(f.Type) == schema.Int {
@@ -139,7 +164,13 @@ func readMerge(p *plan, into MergeInto, s Source) (*merge, error) {
 			}
 		}
 	}
-	return m, nil
+	m.acts = make([]Act, len(m.rows))
+	for i, row := range m.rows {
+		if m.into.Matched != nil {
+			m.acts[i] = m.into.Matched(row)
+		}
+	}
+	return nil
 }
 
 // appendKey appends the key of a row; whole is false where it has a NULL.
@@ -195,10 +226,26 @@ func (m *merge) mayHave(b expr.Bounds) bool {
 	return expr.Compare(m.first[from], b.Max) <= 0
 }
 
+// mayHaveAny is mayHave of all chunks.
+func (m *merge) mayHaveAny(b expr.Bounds) bool {
+	switch {
+	case m.files == nil:
+		return m.mayHave(b)
+	case m.low.IsNull() || b.AllNulls:
+		return false
+	case m.low.Kind == schema.Float || m.low.Kind == schema.Double:
+		return true
+	case b.Min.Kind == m.high.Kind && expr.Compare(m.high, b.Min) < 0:
+		return false
+	}
+	return b.Max.Kind != m.low.Kind || len(b.Max.S) >= 32 || expr.Compare(m.low, b.Max) <= 0
+}
+
 // apply finds the rows of the table that match and puts the changes into the plan.
 func (m *merge) apply(ctx context.Context, p *plan) error {
 	bounds := p.reader.bounds(m.key[:1])
-	may := func(a *action.Add) bool { return m.mayHave(bounds(a)(expr.Column{Place: m.key[0]})) }
+	firstOf := func(a *action.Add) expr.Bounds { return bounds(a)(expr.Column{Place: m.key[0]}) }
+	may := func(a *action.Add) bool { return m.mayHaveAny(firstOf(a)) }
 	var candidates []*action.Add
 	reads := delta.Reads{Match: may}
 	for _, a := range p.snapshot.Files() {
@@ -208,101 +255,151 @@ func (m *merge) apply(ctx context.Context, p *plan) error {
 		}
 	}
 	found := make([]*touched, len(candidates))
-	hits := make([][]int32, len(candidates)) // rows of the source that match, by file
-	acts := make([]Act, len(m.rows))
-	for i, row := range m.rows {
-		if m.into.Matched != nil {
-			acts[i] = m.into.Matched(row)
+	chunks := max(len(m.files), 1)
+	matched := make([]*dv.Bitmap, chunks) // rows of the source that match, by chunk
+	parts := make([][]*dv.Bitmap, chunks) // rows of the table that end, by chunk and file
+	updates := false
+	for k := range chunks {
+		if err := m.load(p, k); err != nil {
+			return err
+		}
+		hits := make([][]uint32, len(candidates))
+		now := make([]*touched, len(candidates))
+		err := objstore.InParallel(ctx, len(candidates), p.reader.parallel, func(ctx context.Context, i int) (err error) {
+			if m.mayHave(firstOf(candidates[i])) {
+				now[i], hits[i], err = m.match(ctx, p, candidates[i])
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		matched[k], parts[k] = dv.New(), make([]*dv.Bitmap, len(candidates))
+		for i, t := range now {
+			matched[k].AddMany(hits[i])
+			for _, s := range hits[i] {
+				updates = updates || m.acts[s] == Put
+			}
+			switch {
+			case t == nil:
+			case found[i] == nil:
+				found[i], parts[k][i] = t, t.rows
+			default:
+				parts[k][i] = t.rows
+				all := found[i].rows.Clone()
+				all.Or(t.rows)
+				found[i].rows = all
+			}
 		}
 	}
-	err := objstore.InParallel(ctx, len(candidates), p.reader.parallel, func(ctx context.Context, i int) error {
-		var buf []byte
-		row := make([]schema.Value, len(m.layout.schema.Fields))
-		var err error
-		found[i], err = p.reader.touch(ctx, candidates[i], m.key, func(f *parquet.File, group int) bool {
-			return !m.mayHave(p.reader.groupBounds(candidates[i], f, group)(expr.Column{Place: m.key[0]}))
-		}, func(b *block, sel []int32) []int32 {
-			kept := sel[:0]
-			if m.byInt != nil {
-				cells := b.columns[m.key[0]]
-				low, high := m.first[0].I, m.first[len(m.first)-1].I
-				for _, r := range sel {
-					v := &cells[r]
-					if v.I < low || v.I > high || v.IsNull() {
-						continue
-					}
-					if s, ok := m.byInt[v.I]; ok {
-						hits[i] = append(hits[i], s)
-						if acts[s] != Skip {
-							kept = append(kept, r)
-						}
-					}
-				}
-				return kept
-			}
+	p.scanned = time.Now()
+	partly := slices.ContainsFunc(found, func(t *touched) bool { return t != nil && !t.whole() })
+	// Inserts and deletes show by themselves, unless a file is written anew.
+	c := p.changer(ctx, p.feed() && (updates || partly && !p.vectors()))
+	err := m.change(ctx, p, c, found, parts, matched, updates)
+	if err := c.close(ctx, err); err != nil {
+		return err
+	}
+	p.counts.Source = m.total
+	p.tx.SetReads(reads)
+	return nil
+}
+
+// match finds the rows of a file that end by the chunk at hand, and the rows of the chunk
+// that match.
+func (m *merge) match(ctx context.Context, p *plan, add *action.Add) (t *touched, hits []uint32, err error) {
+	var buf []byte
+	row := make([]schema.Value, len(m.layout.schema.Fields))
+	t, err = p.reader.touch(ctx, add, m.key, func(f *parquet.File, group int) bool {
+		return !m.mayHave(p.reader.groupBounds(add, f, group)(expr.Column{Place: m.key[0]}))
+	}, func(b *block, sel []int32) []int32 {
+		kept := sel[:0]
+		if m.byInt != nil {
+			cells := b.columns[m.key[0]]
+			low, high := m.first[0].I, m.first[len(m.first)-1].I
 			for _, r := range sel {
-				for _, c := range m.key {
-					row[c] = b.columns[c][r]
-				}
-				var whole bool
-				if buf, whole = m.appendKey(buf[:0], row); !whole {
+				v := &cells[r]
+				if v.I < low || v.I > high || v.IsNull() {
 					continue
 				}
-				if s, ok := m.byKey[string(buf)]; ok {
-					hits[i] = append(hits[i], s)
-					if acts[s] != Skip {
+				if s, ok := m.byInt[v.I]; ok {
+					hits = append(hits, uint32(s))
+					if m.acts[s] != Skip {
 						kept = append(kept, r)
 					}
 				}
 			}
 			return kept
-		})
-		return err
+		}
+		for _, r := range sel {
+			for _, c := range m.key {
+				row[c] = b.columns[c][r]
+			}
+			var whole bool
+			if buf, whole = m.appendKey(buf[:0], row); !whole {
+				continue
+			}
+			if s, ok := m.byKey[string(buf)]; ok {
+				hits = append(hits, uint32(s))
+				if m.acts[s] != Skip {
+					kept = append(kept, r)
+				}
+			}
+		}
+		return kept
 	})
-	if err != nil {
-		return err
-	}
-	matched := make([]bool, len(m.rows))
-	updates := false
-	for _, list := range hits {
-		for _, s := range list {
-			matched[s] = true
-			updates = updates || acts[s] == Put
+	return t, hits, err
+}
+
+// change ends the rows that were found, chunk by chunk where new ones come in their
+// place, and inserts the rows of the source that match none.
+func (m *merge) change(ctx context.Context, p *plan, c *changer, found []*touched, parts [][]*dv.Bitmap, matched []*dv.Bitmap, updates bool) error {
+	for k := range matched {
+		if err := m.load(p, k); err != nil {
+			return err
+		}
+		for i, t := range found {
+			if t == nil || !updates || parts[k][i] == nil {
+				continue
+			}
+			var err error
+			if len(matched) == 1 {
+				err = c.end(ctx, t, m.replace(p))
+			} else {
+				part := *t
+				part.rows, part.done = parts[k][i], false
+				err = c.read(ctx, &part, false, m.replace(p))
+				t.done = true
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if err := m.insert(p, c, matched[k]); err != nil {
+			return err
 		}
 	}
-	p.scanned = time.Now()
-	found = slices.DeleteFunc(found, func(t *touched) bool { return t == nil })
-	partly := slices.ContainsFunc(found, func(t *touched) bool { return !t.whole() })
-	// Inserts and deletes show by themselves, unless a file is written anew.
-	c := p.changer(ctx, p.feed() && (updates || partly && !p.vectors()))
-	by := m.replace(p, acts)
-	if !updates {
-		by = nil // no row of the table need be read
+	if updates && len(matched) == 1 {
+		return nil
 	}
-	for _, t := range found {
-		if err = c.end(ctx, t, by); err != nil {
-			break
+	for _, t := range found { // no row of the table need be read for the source
+		if t != nil {
+			if err := c.end(ctx, t, nil); err != nil {
+				return err
+			}
 		}
 	}
-	if err == nil {
-		err = m.insert(p, c, matched)
-	}
-	if err := c.close(ctx, err); err != nil {
-		return err
-	}
-	p.counts.Source = int64(len(m.rows))
-	p.tx.SetReads(reads)
 	return nil
 }
 
 // replace gives what makes a new row of one that matches.
-func (m *merge) replace(p *plan, acts []Act) replace {
+func (m *merge) replace(p *plan) replace {
 	var buf []byte
 	next := make([]schema.Value, len(m.layout.schema.Fields))
 	return func(old []schema.Value) ([]schema.Value, error) {
 		buf, _ = m.appendKey(buf[:0], old)
 		s := m.byKey[string(buf)]
-		if acts[s] == Drop {
+		if m.acts[s] == Drop {
 			return nil, nil
 		}
 		copy(next, old)
@@ -318,9 +415,9 @@ func (m *merge) replace(p *plan, acts []Act) replace {
 	}
 }
 
-func (m *merge) insert(p *plan, c *changer, matched []bool) error {
+func (m *merge) insert(p *plan, c *changer, matched *dv.Bitmap) error {
 	for i, row := range m.rows {
-		if matched[i] || m.into.NotMatched != nil && m.into.NotMatched(row) != Put {
+		if matched.Contains(uint32(i)) || m.into.NotMatched != nil && m.into.NotMatched(row) != Put {
 			continue
 		}
 		if err := p.rules.inserts(row, m.given); err != nil {

@@ -13,6 +13,7 @@ type Option func(*options)
 type options struct {
 	target    int64
 	memory    int64
+	tempDir   string
 	attempts  int
 	parallel  int
 	isolation *delta.Isolation
@@ -43,6 +44,10 @@ func WithTargetFileSize(bytes int64) Option { return func(o *options) { o.target
 // WithMemory bounds the rows and the parts of unfinished files that are held, in bytes;
 // 256 MiB without it. With less than 32 MiB files end before their target size.
 func WithMemory(bytes int64) Option { return func(o *options) { o.memory = bytes } }
+
+// WithTempDir is where the rows of a Merge go that do not fit into memory; the system's
+// folder for temporary files without it.
+func WithTempDir(dir string) Option { return func(o *options) { o.tempDir = dir } }
 
 // WithAttempts is how often an operation is planned at most; 10 without it.
 func WithAttempts(n int) Option { return func(o *options) { o.attempts = n } }

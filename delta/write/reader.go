@@ -172,6 +172,7 @@ type touched struct {
 	dead *dv.Bitmap // rows that were dead before, nil for none
 	rows *dv.Bitmap // rows that end; nil: every row that lives
 	all  int64      // physical rows, -1 where not known
+	done bool       // what becomes of the rows is written
 }
 
 // whole reports whether no row of the file is left.
