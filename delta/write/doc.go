@@ -23,4 +23,5 @@
 //     a table. Of a Merge, what does not fit goes to
 //     temporary files.
 //  6. Nothing is removed but what a failed operation has just stored itself.
+//  7. A number of an identity column, and with row tracking the id of a row, is given once.
 package write

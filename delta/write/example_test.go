@@ -249,3 +249,23 @@ func ExampleReplace() {
 	// version 1: 2 inserted, 0 updated, 3 deleted <nil>
 	// [n]
 }
+
+// A column that the table counts: rows leave it out.
+func ExampleIdentity() {
+	ctx := context.Background()
+	table := delta.New(mem.New())
+	_, err := write.Create(ctx, table, write.Definition{
+		Columns: []schema.Field{write.Identity("id", 100, 10, false), write.Column("name", schema.Of(schema.StringType))},
+	}, write.Values([][]any{{"ink"}, {"pen"}}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	if _, err = write.Append(ctx, table, write.Values([][]any{{"cap"}})); err != nil {
+		log.Fatal(err)
+	}
+	show(table)
+	// Output:
+	// 100|ink
+	// 110|pen
+	// 120|cap
+}
