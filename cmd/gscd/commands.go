@@ -29,6 +29,7 @@ var commands = []newCommand{
 	newSnapshotsCommand,
 	newQueryCommand,
 	newDescribeCommand,
+	newViewsCommand,
 	newRollbackCommand,
 	newSealCommand,
 	newAdoptCommand,

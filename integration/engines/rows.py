@@ -184,6 +184,11 @@ def duckdb():
     db.execute("SET TimeZone = 'UTC'")
 
     def read(q):
+        if q.get("do") == "sql":
+            db.execute(q["text"])
+            return {}
+        if q.get("do") == "query":
+            return arrow_answer(db.execute(q["text"]).to_arrow_table())
         quoted = q["path"].replace("'", "''")
         query = f"select * from delta_scan('{quoted}', version={q['version']}) where {q['where']}"
         return arrow_answer(db.execute(query).to_arrow_table())
