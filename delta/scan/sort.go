@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"cmp"
 	"container/heap"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -323,7 +324,10 @@ const runBuffer = 64 << 10
 
 func (r *run) write(row sortRow) error {
 	r.buf = appendRow(r.buf[:0], row)
-	if _, err := r.out.Write(r.buf); err != nil {
+	var size [binary.MaxVarintLen64]byte
+	_, err1 := r.out.Write(size[:binary.PutUvarint(size[:], uint64(len(r.buf)))])
+	_, err2 := r.out.Write(r.buf)
+	if err := errors.Join(err1, err2); err != nil {
 		return fmt.Errorf("sort on disk: %w", err)
 	}
 	return nil
@@ -343,7 +347,8 @@ func (r *run) rewind() error {
 
 func (r *run) next() (sortRow, bool, error) {
 	row := sortRow{cells: make([]schema.Value, r.width)}
-	err := readRow(r.in, &row)
+	var err error
+	r.buf, err = readRow(r.in, r.buf, &row)
 	if errors.Is(err, io.EOF) {
 		return row, false, nil
 	}

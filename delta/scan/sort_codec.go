@@ -6,80 +6,39 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
-	"github.com/gscd-io/gscd/delta/schema"
+	"github.com/gscd-io/gscd/delta/spill"
 )
 
-// A row of a run is its place (two uvarints) and its cells; a cell its kind (a
-// byte) and, by kind, a varint of I, or a length and the bytes of S.
+// A row of a run is its length, its place (two uvarints) and its cells.
 
 func appendRow(dst []byte, row sortRow) []byte {
 	dst = binary.AppendUvarint(dst, uint64(row.place.file))
 	dst = binary.AppendUvarint(dst, uint64(row.place.row))
-	for i := range row.cells {
-		v := &row.cells[i]
-		kind := byte(v.Kind)
-		if hasText(v.Kind) && v.S != "" {
-			kind |= textBit
-		}
-		dst = append(dst, kind)
-		switch {
-		case kind&textBit != 0:
-			dst = binary.AppendUvarint(dst, uint64(len(v.S)))
-			dst = append(dst, v.S...)
-		case v.Kind != schema.Null:
-			dst = binary.AppendVarint(dst, v.I)
-		}
-	}
-	return dst
+	return spill.AppendCells(dst, row.cells)
 }
 
-// textBit marks a kind whose cell is held by S, not by I.
-const textBit = 0x80
-
-func hasText(k schema.Kind) bool {
-	return k == schema.String || k == schema.Binary || k == schema.Dec || k == schema.Compound
-}
-
-// readRow fills a row; io.EOF only where there is no further one.
-func readRow(in *bufio.Reader, row *sortRow) error {
-	file, err := binary.ReadUvarint(in)
+// readRow fills a row, with buf as its room; io.EOF only where there is no further one.
+func readRow(in *bufio.Reader, buf []byte, row *sortRow) ([]byte, error) {
+	size, err := binary.ReadUvarint(in)
 	if err != nil {
-		return err
+		return buf, err
 	}
-	number, err := binary.ReadUvarint(in)
-	if err != nil {
-		return cutOff(err)
+	if size > 1<<31 {
+		return buf, fmt.Errorf("a row of %d bytes: the file was changed", size)
+	}
+	buf = slices.Grow(buf[:0], int(size))[:size]
+	if _, err := io.ReadFull(in, buf); err != nil {
+		return buf, cutOff(err)
+	}
+	file, n := binary.Uvarint(buf)
+	number, m := binary.Uvarint(buf[max(n, 0):])
+	if n <= 0 || m <= 0 {
+		return buf, io.ErrUnexpectedEOF
 	}
 	row.place = place{int(file), int64(number)}
-	for i := range row.cells {
-		kind, err := in.ReadByte()
-		if err != nil {
-			return cutOff(err)
-		}
-		v := schema.Value{Kind: schema.Kind(kind &^ textBit)}
-		switch {
-		case kind&textBit != 0:
-			n, err := binary.ReadUvarint(in)
-			if err != nil {
-				return cutOff(err)
-			}
-			if n > 1<<31 {
-				return fmt.Errorf("a text of %d bytes: the file was changed", n)
-			}
-			text := make([]byte, n)
-			if _, err := io.ReadFull(in, text); err != nil {
-				return cutOff(err)
-			}
-			v.S = string(text)
-		case v.Kind != schema.Null:
-			if v.I, err = binary.ReadVarint(in); err != nil {
-				return cutOff(err)
-			}
-		}
-		row.cells[i] = v
-	}
-	return nil
+	return buf, spill.ReadCells(buf[n+m:], row.cells)
 }
 
 // cutOff makes the end of the file an error where a row has begun.
