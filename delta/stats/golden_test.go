@@ -197,11 +197,11 @@ func TestStatisticsAsColumns(t *testing.T) {
 				t.Errorf("%s: %v, %v", path, err1, err2)
 				continue
 			}
-			for _, f := range s.Fields {
-				a, b := text.Bounds(f.Name), columns.Bounds(f.Name)
+			for _, f := range stats.Leaves(s.Fields) {
+				a, b := text.Bounds(f.Path...), columns.Bounds(f.Path...)
 				exact := f.Type.Primitive != schema.Timestamp && f.Type.Primitive != schema.TimestampNTZ
 				if exact && a != b || text.NumRecords != columns.NumRecords {
-					t.Errorf("%s: column %s: %+v as text, %+v as columns", path, f.Name, a, b)
+					t.Errorf("%s: column %s: %+v as text, %+v as columns", path, schema.FormatPath(f.Path...), a, b)
 				}
 				compared++
 			}
