@@ -28,6 +28,7 @@ var commands = []newCommand{
 	newStatusCommand,
 	newSnapshotsCommand,
 	newQueryCommand,
+	newShellCommand,
 	newDescribeCommand,
 	newViewsCommand,
 	newRollbackCommand,
