@@ -109,6 +109,7 @@ func (p *planner) plan(ctx context.Context) error {
 		daily = uses
 	}
 	if daily {
+		p.compareCalendars()
 		return p.planDays(ctx)
 	}
 	for _, r := range p.readings {
@@ -117,6 +118,21 @@ func (p *planner) plan(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// compareCalendars warns where tables whose labels the statement uses have different
+// calendars: one label is then not one stretch of time.
+func (p *planner) compareCalendars() {
+	var first *reading
+	for _, r := range p.readings {
+		switch {
+		case !r.hasDays():
+		case first == nil:
+			first = r
+		case !r.Labels.Calendar.Equal(first.Labels.Calendar):
+			p.notice(r, fmt.Sprintf("its calendar is %s, that of %s is %s: one label is not the same time in both", r.Labels.Calendar, first.Name, first.Labels.Calendar))
+		}
+	}
 }
 
 // emptyTable is the name of a table's empty one.
