@@ -116,17 +116,40 @@ func (s *shop) send(records []*change.Record) {
 	}
 }
 
-// transaction sends records in a transaction of their own and ends it.
+// transaction sends records in a transaction of their own and ends it. Where the
+// coordinator dies with the answer, it is looked up what became of them, and what was
+// given up is sent again.
 func (s *shop) transaction(cl *kgo.Client, records []*change.Record, commit bool) {
 	s.t.Helper()
-	s.begin(cl, records)
-	if err := cl.EndTransaction(ctx, kgo.TransactionEndTry(commit)); err != nil {
-		s.t.Fatal(err)
+	sent := s.begin(cl, records)
+	err := cl.EndTransaction(ctx, kgo.TransactionEndTry(commit))
+	if err == nil {
+		return
+	}
+	for end := time.Now().Add(2 * time.Minute); cl.EndTransaction(ctx, kgo.TryAbort) != nil; time.Sleep(time.Second) {
+		if time.Now().After(end) {
+			s.t.Fatalf("the transaction does not end: %v", err)
+		}
+	}
+	if commit && !s.committed(sent[0]) {
+		s.transaction(cl, records, true)
+	}
+}
+
+// committed tells whether the transaction of a record, which has ended, was committed.
+func (s *shop) committed(r *kgo.Record) bool {
+	s.t.Helper()
+	from := map[string]map[int32]kgo.Offset{r.Topic: {r.Partition: kgo.NewOffset().At(r.Offset)}}
+	cl := s.broker.client(s.t, kgo.ConsumePartitions(from), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords())
+	for {
+		for next := range cl.PollRecords(ctx, 1).RecordsAll() {
+			return next.Offset == r.Offset // else that of the control record behind it
+		}
 	}
 }
 
 // begin sends records in a transaction that stays open.
-func (s *shop) begin(cl *kgo.Client, records []*change.Record) {
+func (s *shop) begin(cl *kgo.Client, records []*change.Record) []*kgo.Record {
 	s.t.Helper()
 	if err := cl.BeginTransaction(); err != nil {
 		s.t.Fatal(err)
@@ -138,6 +161,7 @@ func (s *shop) begin(cl *kgo.Client, records []*change.Record) {
 	if err := cl.ProduceSync(ctx, list...).FirstErr(); err != nil {
 		s.t.Fatal(err)
 	}
+	return list
 }
 
 // producer gives a client with transactions.
