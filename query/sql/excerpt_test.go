@@ -266,3 +266,39 @@ func TestExcerptsOfAnything(t *testing.T) {
 		restore()
 	})
 }
+
+// What is counted without a scan is counted all the same: DuckDB takes numbers of rows
+// from footers, and a plan then has nothing of the table.
+func TestCountsWithoutAScan(t *testing.T) {
+	s, restore := farShop(t)
+	defer restore()
+	for _, statement := range []string{
+		"SELECT count(*) FROM orders WHERE dt = '2022-07-12'",
+		"SELECT (SELECT count(*) FROM orders WHERE dt = '2022-07-12') AS n, id FROM user_dim WHERE dt = '2022-07-12' AND id < 4",
+		"SELECT u.id, o.n FROM user_dim u, (SELECT count(*) AS n FROM orders WHERE dt = '2022-07-12') o WHERE u.dt = '2022-07-12' AND u.id < 4",
+		"SELECT u.id, o.a, o.b FROM user_dim u, (SELECT min(id) AS a, max(id) AS b FROM orders WHERE dt = '2022-07-12') o WHERE u.dt = '2022-07-12' AND u.id < 4",
+		"SELECT id FROM user_dim WHERE dt = '2022-07-12' AND EXISTS (SELECT 1 FROM orders WHERE dt = '2022-07-12')",
+		"SELECT id, (SELECT count(*) FROM user_dim WHERE dt = '2022-07-07') AS n FROM orders WHERE dt = '2022-07-12' AND id < 9",
+	} {
+		sameAsWarehouse(t, statement, s)
+	}
+}
+
+// An error that is found while the plan is asked for ends the statement, no more.
+func TestFaultsOfFarTables(t *testing.T) {
+	s, restore := farShop(t)
+	defer restore()
+	for _, statement := range []string{
+		"SELECT nope FROM orders WHERE dt = '2022-07-12'",
+		"SELECT id + 'a'::DATE FROM orders WHERE dt = '2022-07-12'",
+	} {
+		rows, err := sql.Run(ctx, statement, sql.Options{Tables: s.tables()})
+		if err == nil {
+			rows.Close()
+			t.Errorf("%s: no error", statement)
+		}
+		if _, err := sql.Explain(ctx, statement, sql.Options{Tables: s.tables(), TempDir: t.TempDir()}); err == nil {
+			t.Errorf("%s is explained", statement)
+		}
+	}
+}

@@ -108,7 +108,7 @@ func (x *executor) needs(ctx context.Context) (again bool, err error) {
 	for _, s := range x.scans {
 		for _, g := range s.groups {
 			for _, file := range g.files {
-				unread := certain && len(s.filters) == 0 // the plan has no scan of it
+				unread := certain && len(s.filters) == 0 // the plan has no scan of it, nor what stands for one
 				if unread || s.canSkip(func(where *expr.Predicate) bool { return scan.CanSkipFile(file.add, s.stored(), where) }) {
 					x.skipped[groupFile{s.of, g.number, file}] = true
 					again = true
@@ -170,6 +170,9 @@ func (x *executor) readFilters(plan string) bool {
 	certain := true
 	var walk func(n *planNode)
 	walk = func(n *planNode) {
+		if strings.Contains(n.Name, "COLUMN_DATA_SCAN") || strings.Contains(n.Name, "DUMMY_SCAN") {
+			certain = false // a number of rows may have been taken from footers
+		}
 		if strings.Contains(n.Name, "READ_PARQUET") {
 			of := markers.FindAllStringSubmatch(string(n.Extra), -1)
 			number := -1

@@ -139,7 +139,7 @@ func (p *planner) run(ctx context.Context) (rows *Rows, err error) {
 // prepareFiles starts an executor on the files of the readings, which have a place in
 // dir, and decides which of them are read. Where explaining, that is asked of local ones
 // too.
-func (p *planner) prepareFiles(ctx context.Context, dir string, explaining bool) (x *executor, err error) {
+func (p *planner) prepareFiles(ctx context.Context, dir string, explaining bool) (_ *executor, err error) {
 	f, err := filesOf(p.readings, filepath.Join(dir, "files"))
 	if err != nil {
 		return nil, err
@@ -147,7 +147,8 @@ func (p *planner) prepareFiles(ctx context.Context, dir string, explaining bool)
 	if err := f.place(ctx); err != nil {
 		return nil, err
 	}
-	if x, err = openExecutor(ctx, p.options, p.statement, f, filepath.Join(dir, "spill")); err != nil {
+	x, err := openExecutor(ctx, p.options, p.statement, f, filepath.Join(dir, "spill"))
+	if err != nil {
 		return nil, err
 	}
 	defer func() {
