@@ -8,6 +8,7 @@ import (
 
 	"github.com/gscd-io/gscd/delta/dv"
 	"github.com/gscd-io/gscd/delta/schema"
+	"github.com/gscd-io/gscd/delta/spill"
 )
 
 // Interleaving takes bits in turn.
@@ -88,7 +89,7 @@ func TestRanks(t *testing.T) {
 // the order in which they came.
 func TestSorter(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		s := &sorter{width: 3, limit: int64(rapid.SampledFrom([]int{1, 5000, 1 << 30}).Draw(rt, "limit")), tempDir: t.TempDir()}
+		s := &sorter{width: 3, limit: int64(rapid.SampledFrom([]int{1, 5000, 1 << 30}).Draw(rt, "limit")), dir: spill.Dir{Parent: t.TempDir()}}
 		defer s.close()
 		n := rapid.IntRange(0, 70).Draw(rt, "rows")
 		var want []sortedRow

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gscd-io/gscd/delta/parquet"
 	"github.com/gscd-io/gscd/delta/schema"
+	"github.com/gscd-io/gscd/delta/spill"
 )
 
 // rewritten is a bin whose rows lie in new files.
@@ -178,7 +179,7 @@ func (x *optimizer) writeOrdered(ctx context.Context, r *rewritten) error {
 	if err != nil {
 		return err
 	}
-	s := &sorter{width: len(r.writer.columns), limit: x.o.MemoryLimit, tempDir: x.o.TempDir}
+	s := &sorter{width: len(r.writer.columns), limit: x.o.MemoryLimit, dir: spill.Dir{Parent: x.o.TempDir}}
 	defer s.close()
 	point := make([]uint32, len(order))
 	bitsEach := rankBits(len(order))

@@ -29,10 +29,9 @@ type sortedRow struct {
 // kept as bytes, so that their number costs the garbage collector nothing. What does
 // not fit into its memory goes to sorted runs in temporary files.
 type sorter struct {
-	width   int   // cells a row
-	limit   int64 // bytes
-	dir     string
-	tempDir string
+	width int   // cells a row
+	limit int64 // bytes
+	dir   spill.Dir
 
 	blocks  [][]byte
 	index   []place
@@ -172,9 +171,7 @@ func (s *sorter) close() {
 			r.close()
 		}
 	}
-	if s.dir != "" {
-		_ = os.RemoveAll(s.dir)
-	}
+	_ = s.dir.Close()
 }
 
 // head is the next row of a source, as bytes that are valid until the next call.
@@ -268,14 +265,7 @@ type run struct {
 }
 
 func (s *sorter) newRun() (*run, error) {
-	if s.dir == "" {
-		dir, err := os.MkdirTemp(s.tempDir, "gscd-layout-")
-		if err != nil {
-			return nil, fmt.Errorf("sort on disk: %w", err)
-		}
-		s.dir = dir
-	}
-	file, err := os.CreateTemp(s.dir, "run-")
+	file, err := s.dir.TempFile()
 	if err != nil {
 		return nil, fmt.Errorf("sort on disk: %w", err)
 	}

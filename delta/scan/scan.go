@@ -14,6 +14,7 @@ import (
 	"github.com/gscd-io/gscd/delta/expr"
 	"github.com/gscd-io/gscd/delta/objstore"
 	"github.com/gscd-io/gscd/delta/schema"
+	"github.com/gscd-io/gscd/delta/spill"
 )
 
 // Options says which rows and columns of a version are read. The zero Options
@@ -317,7 +318,7 @@ func (s *Scan) newSortSink() *sortSink {
 		order[i] = expr.Order{Column: at, Desc: by.Desc}
 	}
 	sink.row = make([]schema.Value, len(sink.layout))
-	sink.sorter = &sorter{order: order, width: len(sink.layout), limit: s.options.MemoryLimit, tempDir: s.options.TempDir}
+	sink.sorter = &sorter{order: order, width: len(sink.layout), limit: s.options.MemoryLimit, dir: spill.Dir{Parent: s.options.TempDir}}
 	if n := s.options.Limit; n > 0 && n < 1<<31 {
 		sink.top = &topRows{order: order, n: int(n)}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gscd-io/gscd/delta/expr"
 	"github.com/gscd-io/gscd/delta/schema"
+	"github.com/gscd-io/gscd/delta/spill"
 )
 
 // place is where a row stands in the table: rows that --order-by does not tell
@@ -101,17 +102,16 @@ func cloneCells(cells []schema.Value) []schema.Value {
 // sorter sorts rows of any number: what does not fit into its memory goes to
 // temporary files as sorted runs, which are merged at the end.
 type sorter struct {
-	order   rowOrder
-	width   int   // cells a row
-	limit   int64 // bytes
-	tempDir string
+	order rowOrder
+	width int   // cells a row
+	limit int64 // bytes
 
 	rows  []sortRow
 	bytes int64
 	slab  []schema.Value
 	texts texts
 
-	dir    string
+	dir    spill.Dir
 	levels [][]*run // runs by how often their rows were merged
 }
 
@@ -220,21 +220,11 @@ func (s *sorter) close() error {
 			r.close()
 		}
 	}
-	if s.dir == "" {
-		return nil
-	}
-	return os.RemoveAll(s.dir)
+	return s.dir.Close()
 }
 
 func (s *sorter) newRun() (*run, error) {
-	if s.dir == "" {
-		dir, err := os.MkdirTemp(s.tempDir, "gscd-sort-")
-		if err != nil {
-			return nil, fmt.Errorf("sort on disk: %w", err)
-		}
-		s.dir = dir
-	}
-	file, err := os.CreateTemp(s.dir, "run-")
+	file, err := s.dir.TempFile()
 	if err != nil {
 		return nil, fmt.Errorf("sort on disk: %w", err)
 	}

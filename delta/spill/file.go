@@ -20,12 +20,26 @@ type Dir struct {
 	path   string
 }
 
-// Close removes all files.
-func (d *Dir) Close() {
-	if d.path != "" {
-		_ = os.RemoveAll(d.path)
-		d.path = ""
+// TempFile makes an empty file for a form of the caller's own, which the caller closes.
+func (d *Dir) TempFile() (*os.File, error) {
+	if d.path == "" {
+		path, err := os.MkdirTemp(d.Parent, "gscd-spill-")
+		if err != nil {
+			return nil, err
+		}
+		d.path = path
 	}
+	return os.CreateTemp(d.path, "rows-")
+}
+
+// Close removes all files.
+func (d *Dir) Close() error {
+	if d.path == "" {
+		return nil
+	}
+	path := d.path
+	d.path = ""
+	return os.RemoveAll(path)
 }
 
 const buffer = 64 << 10
@@ -44,14 +58,7 @@ type File struct {
 
 // Create makes a file of rows of so many cells.
 func (d *Dir) Create(width int) (*File, error) {
-	if d.path == "" {
-		path, err := os.MkdirTemp(d.Parent, "gscd-spill-")
-		if err != nil {
-			return nil, fmt.Errorf("spill to disk: %w", err)
-		}
-		d.path = path
-	}
-	file, err := os.CreateTemp(d.path, "rows-")
+	file, err := d.TempFile()
 	if err != nil {
 		return nil, fmt.Errorf("spill to disk: %w", err)
 	}

@@ -67,6 +67,15 @@ func (m *measure) table(name string) (*delta.Table, error) {
 	return delta.New(store), nil
 }
 
+func (m *measure) snapshot(name string) (*delta.Table, *delta.Snapshot, error) {
+	table, err := m.table(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := table.Snapshot(ctx)
+	return table, s, err
+}
+
 var measures = map[string]func(*measure) (any, error){
 	"make-log":      func(m *measure) (any, error) { return nil, makeLog(m, "log", 1000, 100) },
 	"make-large":    func(m *measure) (any, error) { return nil, makeLog(m, "large", 100, 10_000) },
@@ -128,11 +137,7 @@ func open(m *measure, name string) (any, error) {
 }
 
 func prune(m *measure) (any, error) {
-	table, err := m.table("log")
-	if err != nil {
-		return nil, err
-	}
-	s, err := table.Snapshot(ctx)
+	_, s, err := m.snapshot("log")
 	if err != nil {
 		return nil, err
 	}
@@ -152,11 +157,7 @@ func prune(m *measure) (any, error) {
 }
 
 func checkpoint(m *measure) (any, error) {
-	table, err := m.table("large")
-	if err != nil {
-		return nil, err
-	}
-	s, err := table.Snapshot(ctx)
+	table, s, err := m.snapshot("large")
 	if err != nil {
 		return nil, err
 	}
