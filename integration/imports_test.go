@@ -46,6 +46,7 @@ var layers = []rule{
 	{"delta/layout", []string{"delta"}},
 	{"delta/clone", []string{"delta"}},
 	{"delta/expr", nil},
+	{"delta/rowhash", nil}, // of values alone: whoever compares rows uses one form of them
 	{"delta/scan", []string{"delta"}},
 	{"delta/write", []string{"delta"}},
 
