@@ -68,7 +68,7 @@ func (f *File) pick(group int, b boundColumn, start int64, rows []int64, result 
 	if err != nil {
 		return err
 	}
-	if pages == nil {
+	if pages == nil || manyPages(pages, start, rows) {
 		data, err := f.chunks(group, []boundColumn{b})
 		if err != nil {
 			return err
@@ -102,6 +102,18 @@ func (f *File) pick(group int, b boundColumn, start int64, rows []int64, result 
 		i = j
 	}
 	return nil
+}
+
+// manyPages tells that rows lie in so many pages that their chunk is read at once: a
+// request a page costs more.
+func manyPages(pages []format.PageLocation, start int64, rows []int64) bool {
+	hit, last := 0, -1
+	for _, row := range rows {
+		if p := pageOf(pages, row-start); p != last {
+			hit, last = hit+1, p
+		}
+	}
+	return hit > 4 && hit > len(pages)/2
 }
 
 // pickFrom reads rows out of a chunk, or the rest of one, that begins at row

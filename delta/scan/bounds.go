@@ -14,37 +14,36 @@ import (
 // values and statistics. Statistics that can't be read say nothing.
 func (s *Scan) planFiles() error {
 	s.files = s.snapshot.Files()
-	where := s.options.Where
-	if where == nil {
+	if s.options.Where == nil {
 		return nil
-	}
-	fields := make([]schema.Field, 0, len(where.Columns()))
-	for _, c := range where.Columns() {
-		fields = append(fields, s.schema.Fields[c])
-	}
-	asked, err := schema.New(fields...)
-	if err != nil {
-		return err
 	}
 	all := s.files
 	s.files = nil
 	for _, add := range all {
-		partitions, err := s.partitionBounds(add)
+		skip, err := s.canSkip(add)
 		if err != nil {
 			return err
 		}
-		known := fileBounds(add, asked)
-		skip := where.CanSkip(func(c expr.Column) expr.Bounds {
-			if b, ok := partitions[c.Place]; ok {
-				return b
-			}
-			return known(c.Names(s.schema)...)
-		})
 		if !skip {
 			s.files = append(s.files, add)
 		}
 	}
 	return nil
+}
+
+// canSkip tells that a file can't have a row that passes the filter.
+func (s *Scan) canSkip(add *action.Add) (bool, error) {
+	partitions, err := s.partitionBounds(add)
+	if err != nil {
+		return false, err
+	}
+	known := fileBounds(add, s.filtered)
+	return s.options.Where.CanSkip(func(c expr.Column) expr.Bounds {
+		if b, ok := partitions[c.Place]; ok {
+			return b
+		}
+		return known(c.Names(s.schema)...)
+	}), nil
 }
 
 // fileBounds gives what the statistics of a file say of columns, and of fields in them.

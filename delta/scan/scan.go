@@ -14,7 +14,6 @@ import (
 	"github.com/gscd-io/gscd/delta/expr"
 	"github.com/gscd-io/gscd/delta/objstore"
 	"github.com/gscd-io/gscd/delta/schema"
-	"github.com/gscd-io/gscd/delta/spill"
 )
 
 // Options says which rows and columns of a version are read. The zero Options
@@ -68,11 +67,12 @@ type Scan struct {
 	options  Options
 	schema   *schema.Schema
 
-	output     []int         // places in the schema of the columns to give
-	data       []int         // those to read from files
-	partitions []int         // those to take from the log
-	texts      []int         // those of output whose cells have texts of any length
-	files      []*action.Add // that may have matching rows
+	output     []int          // places in the schema of the columns to give
+	data       []int          // those to read from files
+	partitions []int          // those to take from the log
+	texts      []int          // those of output whose cells have texts of any length
+	filtered   *schema.Schema // the columns that the filter looks at; nil without one
+	files      []*action.Add  // that may have matching rows
 }
 
 // New plans to read a snapshot of the table in store. It reads nothing but
@@ -125,8 +125,16 @@ func (s *Scan) planColumns() error {
 		return fmt.Errorf("%w: the filter was made for another schema than that of version %d", ErrColumn, s.snapshot.Version())
 	}
 	needed := slices.Clone(s.output)
-	if s.options.Where != nil {
-		needed = append(needed, s.options.Where.Columns()...)
+	if w := s.options.Where; w != nil {
+		needed = append(needed, w.Columns()...)
+		fields := make([]schema.Field, 0, len(w.Columns()))
+		for _, c := range w.Columns() {
+			fields = append(fields, s.schema.Fields[c])
+		}
+		var err error
+		if s.filtered, err = schema.New(fields...); err != nil {
+			return err
+		}
 	}
 	for _, by := range s.options.OrderBy {
 		if by.Column < 0 || by.Column >= len(s.schema.Fields) {
@@ -134,15 +142,27 @@ func (s *Scan) planColumns() error {
 		}
 		needed = append(needed, by.Column)
 	}
+	partitions := storedPartitions(s.snapshot)
 	slices.Sort(needed)
 	for _, i := range slices.Compact(needed) {
-		if slices.Contains(s.snapshot.Metadata().PartitionColumns, s.schema.Fields[i].Name) {
+		if slices.Contains(partitions, s.schema.Fields[i].Stored()) {
 			s.partitions = append(s.partitions, i)
 		} else {
 			s.data = append(s.data, i)
 		}
 	}
 	return nil
+}
+
+// storedPartitions gives what the partition columns of a version are stored as.
+func storedPartitions(snapshot *delta.Snapshot) []string {
+	var names []string
+	for _, name := range snapshot.Metadata().PartitionColumns {
+		if i := snapshot.Schema().IndexFold(name); i >= 0 {
+			names = append(names, snapshot.Schema().Fields[i].Stored())
+		}
+	}
+	return names
 }
 
 // Rows gives the rows one by one; see Batches. A row is valid until the next one.
@@ -318,7 +338,7 @@ func (s *Scan) newSortSink() *sortSink {
 		order[i] = expr.Order{Column: at, Desc: by.Desc}
 	}
 	sink.row = make([]schema.Value, len(sink.layout))
-	sink.sorter = &sorter{order: order, width: len(sink.layout), limit: s.options.MemoryLimit, dir: spill.Dir{Parent: s.options.TempDir}}
+	sink.sorter = newSorter(len(sink.layout), order.compare, s.options.MemoryLimit, s.options.TempDir)
 	if n := s.options.Limit; n > 0 && n < 1<<31 {
 		sink.top = &topRows{order: order, n: int(n)}
 	}

@@ -102,7 +102,7 @@ func cloneCells(cells []schema.Value) []schema.Value {
 // sorter sorts rows of any number: what does not fit into its memory goes to
 // temporary files as sorted runs, which are merged at the end.
 type sorter struct {
-	order rowOrder
+	order func(a, b sortRow) int
 	width int   // cells a row
 	limit int64 // bytes
 
@@ -113,6 +113,10 @@ type sorter struct {
 
 	dir    spill.Dir
 	levels [][]*run // runs by how often their rows were merged
+}
+
+func newSorter(width int, order func(a, b sortRow) int, limit int64, dir string) *sorter {
+	return &sorter{order: order, width: width, limit: limit, dir: spill.Dir{Parent: dir}}
 }
 
 // fanIn is how many runs are merged at once: as many files are open a level.
@@ -137,7 +141,7 @@ func (s *sorter) add(row sortRow) error {
 
 // spill writes the rows in memory to a run.
 func (s *sorter) spill() error {
-	slices.SortFunc(s.rows, s.order.compare)
+	slices.SortFunc(s.rows, s.order)
 	out, err := s.newRun()
 	if err != nil {
 		return err
@@ -203,7 +207,7 @@ func (s *sorter) mergeRuns(runs []*run) (*run, error) {
 
 // sorted gives all rows in order, once.
 func (s *sorter) sorted() iter.Seq2[sortRow, error] {
-	slices.SortFunc(s.rows, s.order.compare)
+	slices.SortFunc(s.rows, s.order)
 	sources := []source{&memoryRows{rows: s.rows}}
 	for _, level := range s.levels {
 		for _, r := range level {
@@ -249,13 +253,13 @@ func (m *memoryRows) next() (sortRow, bool, error) {
 
 // merging is a heap of sources by their current rows.
 type merging struct {
-	order   rowOrder
+	order   func(a, b sortRow) int
 	sources []source
 	rows    []sortRow
 }
 
 func (m *merging) Len() int           { return len(m.rows) }
-func (m *merging) Less(i, j int) bool { return m.order.compare(m.rows[i], m.rows[j]) < 0 }
+func (m *merging) Less(i, j int) bool { return m.order(m.rows[i], m.rows[j]) < 0 }
 func (m *merging) Swap(i, j int) {
 	m.rows[i], m.rows[j] = m.rows[j], m.rows[i]
 	m.sources[i], m.sources[j] = m.sources[j], m.sources[i]
@@ -268,7 +272,7 @@ func (m *merging) Pop() any {
 }
 
 // merge gives the rows of sorted sources in order.
-func merge(order rowOrder, sources []source) iter.Seq2[sortRow, error] {
+func merge(order func(a, b sortRow) int, sources []source) iter.Seq2[sortRow, error] {
 	return func(yield func(sortRow, error) bool) {
 		m := &merging{order: order}
 		for _, s := range sources {

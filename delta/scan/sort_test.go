@@ -52,7 +52,7 @@ func TestSorter(t *testing.T) {
 			}
 			rows = append(rows, row)
 		}
-		s := &sorter{order: order, width: 4, limit: rapid.SampledFrom([]int64{1, 500, 5000, 50_000, 1 << 30}).Draw(t, "limit"), dir: spill.Dir{Parent: dir}}
+		s := &sorter{order: order.compare, width: 4, limit: rapid.SampledFrom([]int64{1, 500, 5000, 50_000, 1 << 30}).Draw(t, "limit"), dir: spill.Dir{Parent: dir}}
 		top := &topRows{order: order, n: rapid.IntRange(0, 20).Draw(t, "top")}
 		reused := make([]schema.Value, 4)
 		for _, row := range rows {
@@ -96,7 +96,7 @@ func TestSorter(t *testing.T) {
 }
 
 func TestSorterKeepsFewFilesOpen(t *testing.T) {
-	s := &sorter{order: rowOrder{{Column: 0}}, width: 1, limit: 1, dir: spill.Dir{Parent: t.TempDir()}}
+	s := &sorter{order: rowOrder{{Column: 0}}.compare, width: 1, limit: 1, dir: spill.Dir{Parent: t.TempDir()}}
 	const n = fanIn*fanIn + fanIn + 1 // a run each
 	for i := range n {
 		if err := s.add(sortRow{place{row: int64(i)}, []schema.Value{schema.IntValue(int64(n - i))}}); err != nil {
@@ -120,11 +120,11 @@ func TestSorterKeepsFewFilesOpen(t *testing.T) {
 }
 
 func TestSorterOnAFullOrChangedDisk(t *testing.T) {
-	s := &sorter{width: 1, limit: 1, dir: spill.Dir{Parent: t.TempDir() + "/nowhere"}}
+	s := &sorter{order: rowOrder{}.compare, width: 1, limit: 1, dir: spill.Dir{Parent: t.TempDir() + "/nowhere"}}
 	if err := s.add(sortRow{cells: make([]schema.Value, 1)}); err == nil || !strings.Contains(err.Error(), "sort on disk") {
 		t.Errorf("got %v", err)
 	}
-	s = &sorter{width: 1, limit: 1, dir: spill.Dir{Parent: t.TempDir()}}
+	s = &sorter{order: rowOrder{}.compare, width: 1, limit: 1, dir: spill.Dir{Parent: t.TempDir()}}
 	if err := s.add(sortRow{cells: []schema.Value{schema.StringValue("text")}}); err != nil {
 		t.Fatal(err)
 	}
