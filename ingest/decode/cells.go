@@ -71,6 +71,8 @@ func (r *cells) cell(c *codec, t token) (v schema.Value, err error) {
 		v, err = r.geometry(t)
 	case encVariable:
 		v, err = r.variable(t)
+	case encLabels:
+		v, err = r.labels(t)
 	case encJSON:
 		v = schema.StringValue(jsonText(r.b, t, r.arena))
 	}
@@ -258,7 +260,11 @@ func (r *cells) time(c *codec, t token) (schema.Value, error) {
 		if err != nil {
 			return schema.Value{}, err
 		}
-		return timeText(s, c.typ)
+		v, err := timeText(s, c.typ)
+		if c.utc && errors.Is(err, errZone) {
+			return timeText(s, schema.Of(schema.TimestampNTZ))
+		}
+		return v, err
 	}
 	n, err := r.whole(t)
 	if err == nil && c.unit == noUnit {
@@ -339,6 +345,37 @@ func (r *cells) bytes(c *codec, t token) (schema.Value, error) {
 		return schema.Value{}, err
 	}
 	return schema.BinaryValue(view(b)), nil
+}
+
+// labels joins the labels of a set with commas, as MySQL prints them.
+func (r *cells) labels(t token) (schema.Value, error) {
+	switch t.kind {
+	case kindString:
+		return r.str(t)
+	case kindArray:
+	default:
+		return schema.Value{}, wrongKind(t.kind, "an array of labels")
+	}
+	s := scanner{b: r.b}
+	room := r.arena.Bytes(int(t.end - t.start))[:0]
+	for i := s.space(int(t.start) + 1); r.b[i] != ']'; {
+		label, end := s.value(i, 1) // the scanner has passed it before
+		if label.kind != kindString {
+			return schema.Value{}, wrongKind(label.kind, "a label")
+		}
+		name, err := text(r.b, label, r.arena)
+		if err != nil {
+			return schema.Value{}, err
+		}
+		if len(room) > 0 {
+			room = append(room, ',')
+		}
+		room = append(room, name...)
+		if i = s.space(end); r.b[i] == ',' {
+			i = s.space(i + 1)
+		}
+	}
+	return schema.StringValue(view(room)), nil
 }
 
 func (r *cells) bits(c *codec, t token) (schema.Value, error) {

@@ -37,6 +37,8 @@ const (
 	encVariable
 	// encJSON: any JSON, kept as its compact text.
 	encJSON
+	// encLabels: the labels of a set, an array of strings; or their text.
+	encLabels
 )
 
 // codec reads the cells of one column. It is a value without state.
@@ -53,6 +55,8 @@ type codec struct {
 	base64 bool
 	// loose lets a boolean be 0 or 1, and 0 or 1 be a boolean.
 	loose bool
+	// utc tells that a timestamp's text without zone is UTC.
+	utc bool
 	// length is the number of bits, or of bytes to pad to; 0 where unknown.
 	length int
 	unit   unit

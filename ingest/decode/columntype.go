@@ -57,6 +57,12 @@ func ParseColumnType(text string) (ColumnSpec, error) {
 	return spec, nil
 }
 
+// sqlName is the bare name of the type as it was configured: "set", "timestamp".
+func (c ColumnSpec) sqlName() string {
+	t, _ := splitType(c.text) // it was parsed before
+	return t.name
+}
+
 var (
 	errTypeName      = errors.New("no such type")
 	errTypeArgs      = errors.New("the numbers in parentheses don't belong there")

@@ -227,7 +227,7 @@ func (d *debezium) rows(rec *change.Record, out *change.Change) error {
 		}
 		out.Columns = s.cols
 		if s.timeAt >= 0 {
-			if err = d.timeFrom(s, out.After[s.timeAt], out); err != nil {
+			if err = s.timeFrom(out.After[s.timeAt], out); err != nil {
 				return err
 			}
 		}
@@ -248,12 +248,13 @@ func (d *debezium) rows(rec *change.Record, out *change.Change) error {
 		if err != nil {
 			return s.fault(s.timeAt, err)
 		}
-		return d.timeFrom(s, v, out)
+		return s.timeFrom(v, out)
 	}
 	return nil
 }
 
-func (d *debezium) timeFrom(s *shape, v schema.Value, out *change.Change) (err error) {
+// timeFrom takes the event time from the cell of the column that gives it.
+func (s *shape) timeFrom(v schema.Value, out *change.Change) (err error) {
 	if out.EventTime, err = columnTime(v, s.cols.List[s.timeAt].Type); err != nil {
 		return s.fault(s.timeAt, fmt.Errorf("no event time: %w", err))
 	}

@@ -106,6 +106,17 @@ func (o Options) checked() (*Options, error) {
 	return &o, nil
 }
 
+// writtenAs gives the options of a format that writes some types in its own way.
+func (o *Options) writtenAs(own func(ColumnSpec, codec) codec) *Options {
+	out := *o
+	out.columns = make(map[string]codec, len(o.columns))
+	for name, spec := range o.Columns {
+		name = strings.ToLower(name)
+		out.columns[name] = own(spec, o.columns[name])
+	}
+	return &out
+}
+
 func (o *Options) cells() cells {
 	return cells{placeholder: o.UnavailableValue, placeholder64: base64.StdEncoding.EncodeToString([]byte(o.UnavailableValue))}
 }
@@ -138,6 +149,7 @@ type format struct {
 // formats is the registry; "auto" tries in this order.
 var formats = []format{
 	{"debezium-json", func(o *Options) recogniser { return newDebezium(o) }},
+	{"maxwell", func(o *Options) recogniser { return newMaxwell(o) }},
 }
 
 // Auto is the format that the first record with a value decides.
@@ -192,9 +204,9 @@ func (a *auto) Decode(rec *change.Record, arena *change.Arena, out *change.Chang
 			a.tried = append(a.tried, f.new(a.opts))
 		}
 	}
-	var err error
+	var all error
 	for _, d := range a.tried {
-		err = d.Decode(rec, arena, out)
+		err := d.Decode(rec, arena, out)
 		switch d.recognised() {
 		case own:
 			a.decided, a.tried = d, nil
@@ -202,7 +214,14 @@ func (a *auto) Decode(rec *change.Record, arena *change.Arena, out *change.Chang
 		case neutral:
 			return err
 		}
+		if e, ok := err.(*Error); ok {
+			err = e.Err
+		}
+		if err = fmt.Errorf("%s: %w", d.Format(), err); all != nil {
+			err = fmt.Errorf("%w; %w", all, err)
+		}
+		all = err
 	}
 	out.Reset()
-	return decodeError("no record of a known format (set format to one of %q): %w", Formats()[1:], err)
+	return decodeError("no record of a known format (set format to one of %q): %w", Formats()[1:], all)
 }

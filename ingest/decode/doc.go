@@ -1,6 +1,6 @@
 // Package decode turns the bytes of a Kafka record into a change.Change.
 //
-// It owns the change formats (today Debezium JSON), the table of types from
+// It owns the change formats (Debezium JSON, Maxwell), the table of types from
 // the source's to Delta's, and the exact conversion of one cell.
 //
 // Nouns: Decoder (one format, one goroutine), Options (what the configuration
@@ -52,6 +52,15 @@
 // The record key is read where it is a JSON object of cells. Any other key is
 // no key, and an error only where nothing else tells the row: a delete without
 // before, a tombstone under Options.Tombstones "delete".
+//
+// # Maxwell, points decided
+//
+// A record needs database, type and, for rows, table and data. The position is
+// "FILE.NUMBER:POS"; Row is xoffset, and the largest one for the row with commit.
+// A bootstrap-insert is a Read without position: its row was not read at a
+// consistent point. The row before an update is data with the cells of old over
+// it. The key is that of primary_key_columns, else the members pk.COLUMN of the
+// record key.
 //
 // # Types
 //
