@@ -31,6 +31,7 @@ var commands = []newCommand{
 	newShellCommand,
 	newDescribeCommand,
 	newViewsCommand,
+	newDiffCommand,
 	newChangesCommand,
 	newRollbackCommand,
 	newSealCommand,

@@ -109,11 +109,15 @@ func New(store objstore.Store, from, to *delta.Snapshot, o Options) (*Diff, erro
 	return d, d.plan()
 }
 
-// KeyOf gives the columns of the key by the table's own property; nil where it has none.
+// KeyOf gives the columns of the key by the table's own property; nil where it has none,
+// as a table in mode append, whose rows are told apart by hidden columns.
 func KeyOf(s *delta.Snapshot) []string {
 	text, ok := s.Property(savepoint.PropertyKey)
 	var names []string
 	if !ok || json.Unmarshal([]byte(text), &names) != nil {
+		return nil
+	}
+	if slices.ContainsFunc(names, func(name string) bool { return s.Schema().IndexFold(name) < 0 }) {
 		return nil
 	}
 	return names
