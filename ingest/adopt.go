@@ -350,6 +350,15 @@ func (l *Lane) adoptedMetadata(plan *Adopted) (*action.Metadata, *action.Protoco
 			plan.Features = append(plan.Features, delta.FeatureDeletionVectors)
 		}
 	}
+	if l.o.ChangeData {
+		if at := slices.IndexFunc(fields, func(f schema.Field) bool { return reserved(f.Name) }); at >= 0 {
+			return refuse("its column %s has a name that change data gives to a column of its own: leave change_data out", fields[at].Name)
+		}
+		plan.Properties[delta.PropertyChangeDataFeed] = "true"
+		if !slices.Contains(delta.FeaturesOf(l.base.Protocol()), delta.FeatureChangeDataFeed) {
+			plan.Features = append(plan.Features, delta.FeatureChangeDataFeed)
+		}
+	}
 	settings := savepoint.Settings{Calendar: l.o.Calendar, Key: l.key}
 	maps.Copy(plan.Properties, settings.Properties())
 	maps.Copy(plan.Properties, l.o.Properties)

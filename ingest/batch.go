@@ -1,6 +1,8 @@
 package ingest
 
 import (
+	"strconv"
+
 	"github.com/gscd-io/gscd/delta/dv"
 	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/delta/upsert"
@@ -26,6 +28,8 @@ type batch struct {
 	late    []progress.LateChange
 	records int
 	bytes   int64
+	// rows is what the commit does to rows, once they are written.
+	rows *rowCounts
 	// dirty tells that progress moved, even if no row did.
 	dirty bool
 	// replayed tells that it holds dead letters, not records just taken.
@@ -49,6 +53,41 @@ type entry struct {
 	base upsert.Ref
 	// old is the row that the table has for the key, 0 for none.
 	old upsert.Ref
+}
+
+// rowCounts counts keys by what a commit does to their rows, whatever happened to them
+// on the way.
+type rowCounts struct{ inserted, updated, deleted int64 }
+
+// metrics are named as those of a MERGE of other engines.
+func (c *rowCounts) metrics(m map[string]string) {
+	m["numTargetRowsInserted"] = strconv.FormatInt(c.inserted, 10)
+	m["numTargetRowsUpdated"] = strconv.FormatInt(c.updated, 10)
+	m["numTargetRowsDeleted"] = strconv.FormatInt(c.deleted, 10)
+}
+
+// countRows counts what the batch does to rows. A row that a truncate took away, and
+// whose key has come again, is updated.
+func (l *Lane) countRows() *rowCounts {
+	b := l.batch
+	c := &rowCounts{deleted: b.killedCount}
+	for i := range b.entries {
+		e := &b.entries[i]
+		switch was := e.old; {
+		case !e.dirty:
+		case !e.live && was != 0:
+			c.deleted++
+		case !e.live:
+		case was != 0:
+			c.updated++
+		case b.killedCount > 0 && l.writer.Index().Get(e.key) != 0:
+			c.updated++
+			c.deleted--
+		default:
+			c.inserted++
+		}
+	}
+	return c
 }
 
 func newBatch() *batch { return &batch{index: map[string]int32{}} }

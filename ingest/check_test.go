@@ -226,20 +226,21 @@ func (tr *trial) compareEvidence(ev *progress.Evidence, want *state, loose bool)
 	return nil
 }
 
-// rowsOf gives the rows of a version as text, sorted.
-func rowsOf(store objstore.Store, snap *delta.Snapshot) ([]string, error) {
-	reading, err := scan.New(store, snap, scan.Options{Parallelism: 1})
+// rowsOf gives the rows of a version as text, sorted; of the columns named, those that
+// it has, or all.
+func rowsOf(store objstore.Store, snap *delta.Snapshot, columns ...string) ([]string, error) {
+	columns = slices.DeleteFunc(columns, func(name string) bool { return snap.Schema().Index(name) < 0 })
+	reading, err := scan.New(store, snap, scan.Options{Parallelism: 1, Columns: columns})
 	if err != nil {
 		return nil, err
 	}
 	var rows []string
-	columns := reading.Columns()
 	for cells, err := range reading.Rows(ctx) {
 		if err != nil {
 			return nil, err
 		}
 		row := map[string]string{}
-		for i, c := range columns {
+		for i, c := range reading.Columns() {
 			if !cells[i].IsNull() {
 				row[c.Name] = string(output.AppendJSON(nil, c.Type, cells[i]))
 			}

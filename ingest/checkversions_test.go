@@ -31,8 +31,8 @@ func (tr *trial) walk() error {
 		at[id][v.record.Offset] = v.at
 	}
 	var before *progress.Progress
-	if tr.checked >= 0 {
-		if before, err = progressAt(table, tr.checked); err != nil {
+	for v := tr.checked; v >= 0 && before == nil; v-- { // one that switches change data on has none
+		if before, err = progressAt(table, v); err != nil {
 			return err
 		}
 	}
@@ -41,7 +41,13 @@ func (tr *trial) walk() error {
 		if err != nil {
 			return err
 		}
+		if err := checkFeed(ctx, table, v, c); err != nil {
+			return fmt.Errorf("version %d: %w", v, err)
+		}
 		p, err := progress.Decode(c.Info)
+		if err == nil && p == nil && onlySwitchesOn(c) {
+			continue
+		}
 		if err != nil || p == nil {
 			return fmt.Errorf("version %d: progress %v, %w", v, p, err)
 		}

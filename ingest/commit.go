@@ -185,6 +185,9 @@ func (l *Lane) transaction() (*delta.Transaction, error) {
 	if slices.ContainsFunc(s.Fields, func(f schema.Field) bool { return f.Type.Primitive == schema.TimestampNTZ }) {
 		features = append(features, delta.FeatureTimestampNTZ)
 	}
+	if l.feeds() {
+		features = append(features, delta.FeatureChangeDataFeed)
+	}
 	if l.base != nil {
 		meta := *l.base.Metadata()
 		meta.SchemaString = s.String()
@@ -201,6 +204,9 @@ func (l *Lane) transaction() (*delta.Transaction, error) {
 	}
 	maps.Copy(properties, settings.Properties())
 	maps.Copy(properties, l.o.Properties)
+	if l.feeds() {
+		properties[delta.PropertyChangeDataFeed] = "true"
+	}
 	tx.SetProtocol(delta.ProtocolFor(features...))
 	created := time.Now().UnixMilli()
 	tx.SetMetadata(action.Metadata{
@@ -245,7 +251,7 @@ func (l *Lane) writeRows(tx *delta.Transaction) (int64, *upsert.Written, error) 
 	if err := l.fillBases(s); err != nil {
 		return 0, nil, err
 	}
-	out := &upsert.Batch{Schema: s, PartitionBy: l.o.PartitionBy}
+	out := &upsert.Batch{Schema: s, PartitionBy: l.o.PartitionBy, ChangeData: l.feeds()}
 	live := int64(l.writer.Index().Len()) - b.killedCount
 	var f facts
 	for i := range b.entries {
@@ -270,6 +276,7 @@ func (l *Lane) writeRows(tx *delta.Transaction) (int64, *upsert.Written, error) 
 		out.Tags = append(out.Tags, tagOf(e.meta))
 	}
 	out.Killed = b.killed
+	b.rows = l.countRows()
 	if len(out.Rows) > 0 {
 		out.Footer = f.encode()
 	}
@@ -340,10 +347,13 @@ func (l *Lane) commit(tx *delta.Transaction, operation string) error {
 	if err != nil {
 		return fmt.Errorf("table %s: encode progress: %w", l.o.Name, err)
 	}
+	metrics := map[string]string{"numRecords": strconv.Itoa(l.batch.records), "numOutputRows": strconv.FormatInt(l.p.Rows, 10)}
+	if l.p.Kind == progress.Batch && l.batch.rows != nil {
+		l.batch.rows.metrics(metrics)
+	}
 	tx.SetTxn(progress.AppID, delta.OwnVersion)
 	tx.SetCommitInfo(operation,
-		map[string]string{"label": l.p.Label, "kind": string(l.p.Kind)},
-		map[string]string{"numRecords": strconv.Itoa(l.batch.records), "numOutputRows": strconv.FormatInt(l.p.Rows, 10)},
+		map[string]string{"label": l.p.Label, "kind": string(l.p.Kind)}, metrics,
 		map[string]any{progress.Key: raw})
 	outcome, err := tx.Commit(l.ctx)
 	if err != nil {

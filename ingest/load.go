@@ -113,6 +113,9 @@ func (l *Lane) loadState() error {
 	if protected, err := l.protect(); protected || err != nil {
 		return errors.Join(err, errReload)
 	}
+	if done, err := l.switchOnChangeData(); done || err != nil {
+		return errors.Join(err, errReload)
+	}
 	if waited, err := l.waitForTurn(l.ctx); waited || err != nil {
 		return errors.Join(err, errReload)
 	}

@@ -101,6 +101,9 @@ type Options struct {
 	BatchMaxInterval time.Duration
 	CopyOnWrite      bool
 	PartitionBy      []string
+	// ChangeData switches Delta's change data feed on, for a table that is there too.
+	// It is never switched off here: what a table's property says is followed.
+	ChangeData bool
 	// Properties are added to a table that is created.
 	Properties map[string]string
 	// SavepointDays is how long the table's properties protect savepoints (3650).

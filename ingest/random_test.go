@@ -93,6 +93,7 @@ func (sc *scenario) play(t *testing.T) (difference string) {
 		if i == len(sc.steps)-1 {
 			clear(tr.seen)
 		}
+		tr.o.ChangeData = sc.feeds > 0 && i+1 >= sc.feeds
 		if err := tr.step(s); err != nil {
 			return fmt.Sprintf("step %d (%s): %v", i, s, err)
 		}

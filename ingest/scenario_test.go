@@ -25,6 +25,7 @@ type scenario struct {
 	key    []string
 	events []*event // in order of arrival
 	steps  []step
+	feeds  int // the step, from 1 on, at which change data is configured; 0 for never
 }
 
 // step is something that happens to the table.
@@ -120,6 +121,7 @@ func newScenario(seed uint64) *scenario {
 	if !sc.f.broken && !sc.f.truncates && yes(.2) {
 		sc.o.Key, sc.o.Decode.KeyColumns = nil, nil // those of the records
 	}
+	sc.feeds = pick(r, 0, 0, 0, 1, 1, 2+r.IntN(4))
 	return sc
 }
 
@@ -216,8 +218,8 @@ func (sc *scenario) print() string {
 	var b strings.Builder
 	o := sc.o
 	fmt.Fprintf(&b, "calendar %s, features %+v\n", sc.rules.cal, sc.f)
-	fmt.Fprintf(&b, "key %v late %s future %s tombstones %q batch %d poll %d fetch %d copy-on-write %v partition by %v checkpoint every %d local %v backup %v\n",
-		o.Key, o.Late, o.Future, o.Tombstones, o.BatchRows, o.PollRecords, sc.most, o.CopyOnWrite, o.PartitionBy, o.CheckpointEvery, sc.local, o.Backup)
+	fmt.Fprintf(&b, "key %v late %s future %s tombstones %q batch %d poll %d fetch %d copy-on-write %v partition by %v checkpoint every %d local %v backup %v change data from step %d\n",
+		o.Key, o.Late, o.Future, o.Tombstones, o.BatchRows, o.PollRecords, sc.most, o.CopyOnWrite, o.PartitionBy, o.CheckpointEvery, sc.local, o.Backup, sc.feeds)
 	for _, s := range sc.steps {
 		fmt.Fprintf(&b, "  %s\n", s)
 	}

@@ -206,6 +206,8 @@ func (l *Lane) addColumn(c *change.Change, i int) error {
 	switch {
 	case strings.HasPrefix(strings.ToLower(col.Name), HiddenPrefix):
 		return fmt.Errorf("%w: column %q: names that begin with %s are gscd's own; rename it in the source or leave it out there", ErrRefused, col.Name, HiddenPrefix)
+	case l.feeds() && reserved(col.Name):
+		return fmt.Errorf("%w: column %q: change data has a column of its own of that name; rename it in the source or leave it out there, or leave change_data out", ErrRefused, col.Name)
 	case col.Name == "":
 		return &badValue{`""`, errors.New("a column without a name")}
 	}

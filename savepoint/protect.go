@@ -139,6 +139,14 @@ func Protect(ctx context.Context, table *delta.Table, days int) (int64, error) {
 	return setProperties(ctx, table, func(map[string]string) map[string]string { return delta.ProtectiveProperties(days) })
 }
 
+// FeedChanges sets delta.enableChangeDataFeed, and the protocol that it needs, in one
+// commit of metadata. It gives its version. Every writer must then write change data.
+func FeedChanges(ctx context.Context, table *delta.Table) (int64, error) {
+	return setProperties(ctx, table, func(map[string]string) map[string]string {
+		return map[string]string{delta.PropertyChangeDataFeed: "true"}
+	})
+}
+
 // restoreSettings gives a table that has lost its properties (CREATE OR REPLACE
 // of another engine) those of its newest savepoint back, as far as they are
 // missing. The error wraps ErrForeign where no savepoint has any.
@@ -179,6 +187,10 @@ func setProperties(ctx context.Context, table *delta.Table, add func(now map[str
 		maps.Copy(meta.Configuration, add(meta.Configuration))
 		tx := delta.NewTransaction(table, s)
 		tx.SetMetadata(meta)
+		have := delta.FeaturesOf(s.Protocol())
+		if feature := delta.FeatureChangeDataFeed; meta.Configuration[delta.PropertyChangeDataFeed] == "true" && !slices.Contains(have, feature) {
+			tx.SetProtocol(delta.WithFeatures(*s.Protocol(), feature))
+		}
 		tx.SetCommitInfo("SET TBLPROPERTIES", nil, nil, nil)
 		done, err := tx.Commit(ctx)
 		if err != nil {

@@ -111,7 +111,7 @@ func (a *app) ingestOptions(ctx context.Context, cfg *config.Config, t *config.T
 		MaxDeleteFraction: literal(float64(t.MaxDeleteFraction)), DeadLetterFraction: literal(float64(t.DeadLetter.Limit)),
 		MaxRecord: int64(t.MaxRecord),
 		BatchRows: t.Batch.Rows, BatchBytes: int64(t.Batch.Bytes), BatchInterval: t.Batch.Interval, BatchMaxInterval: t.Batch.MaxInterval,
-		CopyOnWrite: t.Write.Mode == "copy-on-write", PartitionBy: t.PartitionBy,
+		CopyOnWrite: t.Write.Mode == "copy-on-write", PartitionBy: t.PartitionBy, ChangeData: t.ChangeData,
 		Properties: tableProperties(t), Append: t.Mode == "append", Backup: t.Protect == "backup",
 		Log: a.log,
 	}
@@ -200,7 +200,6 @@ func unsupported(t *config.Table) error {
 		text string
 		used bool
 	}{
-		{"change_data: true", t.ChangeData},
 		{"schema_topic", t.SchemaTopic != ""},
 		{"protect: lock", t.Protect == "lock"},
 		{"ddl: " + t.DDL, t.DDL != "follow"},

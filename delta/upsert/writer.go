@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -283,6 +284,8 @@ type Batch struct {
 	Killed map[uint32]*dv.Bitmap
 	// Footer is written into each new file.
 	Footer map[string]string
+	// ChangeData writes change data files too, where any row ends.
+	ChangeData bool
 }
 
 // Written is what Write put into a transaction, to be Applied when it is committed.
@@ -292,10 +295,11 @@ type Written struct {
 	replaced []segmentChange
 	added    []addedFile
 	packs    []string
+	changes  []*action.CDC
 }
 
-// Objects names what was stored: paths of data files, and pathOrInlineDv of
-// packs of deletion vectors.
+// Objects names what was stored and may be removed by the log: paths of data files,
+// and pathOrInlineDv of packs of deletion vectors.
 func (w *Written) Objects() []string {
 	names := w.packs
 	for _, a := range w.added {
@@ -333,22 +337,49 @@ func (w *Writer) Write(ctx context.Context, b *Batch, tx *delta.Transaction) (*W
 	if err != nil {
 		return nil, err
 	}
-	// Deletion vectors are stored while the new rows are encoded.
+	// Deletion vectors are stored while the new rows are encoded, and rows that end read
+	// for the change data; where files are rewritten, these are read by one at a time.
 	var storing sync.WaitGroup
-	var faults [len(vectorClasses) + 1]error
+	var faults [len(vectorClasses) + 2]error
+	panicked := ""
+	if b.ChangeData {
+		store := func() {
+			defer func() {
+				if p := recover(); p != nil {
+					panicked = fmt.Sprintf("%v\n%s", p, debug.Stack())
+				}
+			}()
+			out.changes, faults[len(vectorClasses)+1] = w.changeData(ctx, b)
+		}
+		if w.o.CopyOnWrite {
+			store()
+		} else {
+			storing.Go(store)
+		}
+	}
 	if w.o.CopyOnWrite {
 		err = w.rewrite(ctx, b, ended, tx, out)
 	} else {
 		err = w.mark(ended, tx, out, func(pack int, key string, data []byte) {
-			storing.Go(func() { faults[pack] = w.store.Put(ctx, key, data) })
+			storing.Go(func() {
+				if err := w.store.Put(ctx, key, data); err != nil {
+					faults[pack] = fmt.Errorf("write deletion vectors: %w", err)
+				}
+			})
 		})
 	}
 	if err == nil {
 		err = w.writeNew(ctx, b, tx, out)
 	}
 	storing.Wait()
+	if panicked != "" {
+		panic(panicked) // on the caller's goroutine, which may know what to do
+	}
 	if fault := errors.Join(faults[:]...); fault != nil {
-		return nil, errors.Join(fmt.Errorf("write deletion vectors: %w", fault), err)
+		return nil, errors.Join(fault, err)
+	}
+	for _, c := range out.changes {
+		tx.AddCDC(c)
 	}
 	return out, err
 }
