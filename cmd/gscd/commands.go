@@ -33,6 +33,7 @@ var commands = []newCommand{
 	newViewsCommand,
 	newDiffCommand,
 	newChangesCommand,
+	newReportCommand,
 	newRollbackCommand,
 	newSealCommand,
 	newAdoptCommand,

@@ -2,9 +2,8 @@ package main
 
 import (
 	"cmp"
-	"fmt"
+	"io"
 	"iter"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -43,34 +42,22 @@ func (a *app) printRows(path string, columns []schema.Field, rows iter.Seq2[[]sc
 	if err != nil {
 		return err
 	}
-	part := filepath.Join(filepath.Dir(path), fmt.Sprintf(".%s.%d.part", filepath.Base(path), os.Getpid()))
-	file, err := os.OpenFile(part, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	defer os.Remove(part)
-	defer file.Close()
-	var w output.Writer
-	if format == output.Parquet {
-		w, err = output.NewParquetWriter(file, columns)
-	} else {
-		w, err = output.NewWriter(format, file, columns)
-	}
+	var n int64
+	err = writeWhole(path, func(file io.Writer) error {
+		open := output.NewParquetWriter
+		if format != output.Parquet {
+			open = func(w io.Writer, columns []schema.Field) (output.Writer, error) {
+				return output.NewWriter(format, w, columns)
+			}
+		}
+		w, err := open(file, columns)
+		if err == nil {
+			n, err = copyRows(w, rows)
+		}
+		return err
+	})
 	if err != nil {
 		return err
-	}
-	n, err := copyRows(w, rows)
-	if err != nil {
-		return err
-	}
-	if err := file.Sync(); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	if err := file.Close(); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	if err := os.Rename(part, path); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
 	}
 	a.noticef("%s: rows written: %d", path, n)
 	return nil

@@ -111,25 +111,27 @@ func (a *app) completeFlags(root *cobra.Command) {
 	words := func(words ...string) cobra.CompletionFunc {
 		return cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)
 	}
-	tables := func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		var names []string
-		if cfg, err := a.config(); err == nil {
-			for i := range cfg.Tables {
-				names = append(names, cfg.Tables[i].Name)
-			}
-		}
-		return names, cobra.ShellCompDirectiveDefault
-	}
 	for flag, complete := range map[string]cobra.CompletionFunc{
 		"format":     words(output.Formats()...),
 		"log-level":  words("debug", "info", "warn", "error"),
 		"log-format": words("json", "console", "auto"),
-		"table":      tables,
+		"table":      a.completeTables,
 	} {
 		if err := root.RegisterFlagCompletionFunc(flag, complete); err != nil {
 			a.log.Debug("no completion of a flag", zap.String("flag", flag), zap.Error(err))
 		}
 	}
+}
+
+// completeTables gives the configured names; the shell adds folders.
+func (a *app) completeTables(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	var names []string
+	if cfg, err := a.config(); err == nil {
+		for i := range cfg.Tables {
+			names = append(names, cfg.Tables[i].Name)
+		}
+	}
+	return names, cobra.ShellCompDirectiveDefault
 }
 
 // setUp does what every command needs before it runs.

@@ -27,6 +27,24 @@ func (f *sqlFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.tempDir, "temp-dir", "", "with SQL: `folder` for what goes to disk (default: that of the system)")
 }
 
+// limits sets those of a statement.
+func (f *sqlFlags) limits(o *sql.Options) error {
+	for _, limit := range []struct {
+		flag, text string
+		into       *int64
+	}{{"memory-limit", f.memoryLimit, &o.MemoryLimit}, {"temp-limit", f.tempLimit, &o.TempLimit}} {
+		var size config.Size
+		if err := size.UnmarshalText([]byte(limit.text)); err != nil {
+			return usagef("--%s: %w", limit.flag, err)
+		}
+		if size <= 0 {
+			return usagef("--%s 0: give a size, such as 1GiB", limit.flag)
+		}
+		*limit.into = int64(size)
+	}
+	return nil
+}
+
 // answer prints the answer to a statement.
 func (a *app) answer(ctx context.Context, statement string, f queryFlags) error {
 	if statement == "-" {
@@ -37,18 +55,8 @@ func (a *app) answer(ctx context.Context, statement string, f queryFlags) error 
 		statement = string(raw)
 	}
 	o := sql.Options{Sealed: f.sealed, TempDir: f.sql.tempDir, Notice: func(text string) { a.noticef("%s", text) }}
-	for _, limit := range []struct {
-		flag, text string
-		into       *int64
-	}{{"memory-limit", f.sql.memoryLimit, &o.MemoryLimit}, {"temp-limit", f.sql.tempLimit, &o.TempLimit}} {
-		var size config.Size
-		if err := size.UnmarshalText([]byte(limit.text)); err != nil {
-			return usagef("--%s: %w", limit.flag, err)
-		}
-		if size <= 0 {
-			return usagef("--%s 0: give a size, such as 1GiB", limit.flag)
-		}
-		*limit.into = int64(size)
+	if err := f.sql.limits(&o); err != nil {
+		return err
 	}
 	var err error
 	if o.Tables, err = a.sqlTables(f); err != nil {
