@@ -56,6 +56,14 @@ func (s *shared) positions() map[int64]string {
 			s.t.Fatal(err)
 		}
 		columns := append([]parquet.Column{{Name: "id", Type: schema.Of(schema.Long)}}, ingest.Hidden...)
+		// Trino's deletes fail on bounds of columns that the table has not.
+		for group := range f.NumRowGroups() {
+			for _, c := range columns {
+				if b := f.RowGroupBounds(group, c); b.Min.IsNull() != (c.Name != "id") {
+					s.t.Errorf("%s, column %s: bounds %+v", add.Path, c.Name, b)
+				}
+			}
+		}
 		for b, err := range f.Scan(ctx, columns, parquet.ScanOptions{}) {
 			if err != nil {
 				s.t.Fatal(err)

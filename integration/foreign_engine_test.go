@@ -43,13 +43,21 @@ func startEngine(t testing.TB, name string) *engine {
 	case "Spark":
 		e.process = python("spark", "writes.py", "spark", component(t, "spark-jars"))
 	case "Trino":
-		e.gateway = startGateway(t)
-		e.process = python("python", "writes.py", "trino", startTrino(t, e.gateway))
+		return trinoOn(t, startGateway(t))
 	case "Delta Kernel":
 		e.process = startProcess(t, "java", "-Xmx512m", "-XX:+UseSerialGC", "-Xlog:disable", "-Xlog:all=warning:stderr", "-cp", filepath.Join(component(t, "kernel"), "*"), engineFile(t, "KRead.java"))
 	default:
 		e.process = python("python", "rows.py", strings.ToLower(name))
 	}
+	e.answers = bufio.NewReader(e.process.stdout)
+	return e
+}
+
+// trinoOn starts Trino, which writes where a gateway is reached.
+func trinoOn(t testing.TB, g *gateway) *engine {
+	t.Helper()
+	e := &engine{name: "Trino", gateway: g}
+	e.process = startProcess(t, filepath.Join(component(t, "python"), "bin", "python"), engineFile(t, "writes.py"), "trino", startTrino(t, g))
 	e.answers = bufio.NewReader(e.process.stdout)
 	return e
 }
@@ -92,10 +100,23 @@ func (e *engine) read(t testing.TB, path string, version int64, where string, li
 	return e.ask(t, request{"do": "read", "path": path, "version": version, "where": where, "types": types})
 }
 
+// address is where the engine finds what lies at a path of this machine.
+func (e *engine) address(t testing.TB, path string) string {
+	t.Helper()
+	if e.gateway == nil {
+		return path
+	}
+	key, err := filepath.Rel(e.gateway.dir, path)
+	if err != nil || strings.HasPrefix(key, "..") {
+		t.Fatalf("%s is not an object of the gateway in %s", path, e.gateway.dir)
+	}
+	return "s3://" + filepath.ToSlash(key)
+}
+
 // do changes a table, which must succeed.
 func (e *engine) do(t testing.TB, r *rig, q request) {
 	t.Helper()
-	q["path"] = r.store.Store.String()
+	q["path"] = e.address(t, r.store.Store.String())
 	if _, err := e.ask(t, q); err != nil {
 		t.Fatalf("%v: %v", q, err)
 	}

@@ -108,7 +108,7 @@ func (f *found) write(t *testing.T, feature string) {
 					t.Fatal(err)
 				}
 				b.table = delta.New(localStore(t, b.path))
-				path = "s3://" + gatewayBucket + "/" + name
+				path = e.address(t, b.path)
 			}
 			var failed []string
 			m := modelOf(t, b)

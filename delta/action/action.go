@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strconv"
+	"strings"
 )
 
 // ErrCorrupt marks bytes of the log (a commit, a checkpoint) that can't be what
@@ -191,7 +192,8 @@ type Info struct {
 	Operation         string `json:"operation"`
 	TxnID             string `json:"txnId"`
 	IsBlindAppend     bool   `json:"isBlindAppend"`
-	// EngineInfo names the writer: "gscd/1.2.0", "Apache-Spark/4.1.2 Delta-Lake/4.4.0".
+	// EngineInfo names the writer: "gscd/1.2.0", "Apache-Spark/4.1.2 Delta-Lake/4.4.0"; of
+	// Trino it is the clusterId, where that names itself: "trino-476-<node>".
 	EngineInfo string `json:"engineInfo"`
 	// Mode is operationParameters.mode of a WRITE: "Append", "Overwrite".
 	Mode string `json:"mode"`
@@ -213,6 +215,7 @@ func ParseInfo(raw json.RawMessage) Info {
 		TxnID             json.RawMessage `json:"txnId"`
 		IsBlindAppend     json.RawMessage `json:"isBlindAppend"`
 		EngineInfo        json.RawMessage `json:"engineInfo"`
+		ClusterID         json.RawMessage `json:"clusterId"`
 		Parameters        json.RawMessage `json:"operationParameters"`
 		Metrics           json.RawMessage `json:"operationMetrics"`
 		ReadVersion       json.RawMessage `json:"readVersion"`
@@ -232,6 +235,11 @@ func ParseInfo(raw json.RawMessage) Info {
 	read(fields.Operation, &info.Operation)
 	read(fields.TxnID, &info.TxnID)
 	read(fields.EngineInfo, &info.EngineInfo)
+	if info.EngineInfo == "" {
+		if read(fields.ClusterID, &info.EngineInfo); !strings.HasPrefix(info.EngineInfo, "trino-") {
+			info.EngineInfo = ""
+		}
+	}
 	var parameters struct {
 		Mode json.RawMessage `json:"mode"`
 	}

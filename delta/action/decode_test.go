@@ -71,6 +71,19 @@ func TestDecodeReadsEveryAction(t *testing.T) {
 	}
 }
 
+func TestTrinoNamesItself(t *testing.T) {
+	for info, want := range map[string]string{
+		`{"clusterId":"trino-476-n1","operation":"MERGE"}`: "trino-476-n1",
+		`{"clusterId":"0930-1200-abc"}`:                    "",
+		`{"engineInfo":"gscd/1","clusterId":"trino-476"}`:  "gscd/1",
+		`{"engineInfo":7,"clusterId":["trino-"]}`:          "",
+	} {
+		if got := ParseInfo(json.RawMessage(info)).EngineInfo; got != want {
+			t.Errorf("%s: %q, want %q", info, got, want)
+		}
+	}
+}
+
 func TestDecodeRefusesWhatWasCutOff(t *testing.T) {
 	c := &Commit{
 		Info: json.RawMessage(`{"operation":"WRITE","gscd":{"p":[{"o":1},{"o":2}]}}`),

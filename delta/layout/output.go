@@ -65,6 +65,10 @@ func (x *optimizer) newWriter(b *bin, extra []parquet.Column, footer map[string]
 			w.leaves = slices.Insert(w.leaves, at, l)
 		}
 	}
+	bounded := make([]string, len(w.columns)) // see package upsert: no bounds of columns that the table has not
+	for i, c := range w.columns {
+		bounded[i] = c.Name
+	}
 	w.columns = append(w.columns, extra...)
 	w.reads = append(w.reads, extra...)
 	if x.tracking != nil { // last: number finds them there
@@ -72,7 +76,7 @@ func (x *optimizer) newWriter(b *bin, extra []parquet.Column, footer map[string]
 		w.reads = append(w.reads, x.tracking.Columns()...)
 	}
 	var err error
-	w.encoder, err = parquet.NewEncoder(w.columns, parquet.EncoderOptions{RowGroupBytes: x.groupBytes()})
+	w.encoder, err = parquet.NewEncoder(w.columns, parquet.EncoderOptions{RowGroupBytes: x.groupBytes(), StatsColumns: bounded})
 	return w, err
 }
 

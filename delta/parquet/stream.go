@@ -125,7 +125,8 @@ func (s *Stream) endGroup() {
 }
 
 // CanCopy tells whether the row groups of a file can be taken over as they are: it
-// was written by this package, with the same columns in the same order.
+// was written by this package, with the same columns in the same order. Bounds of columns
+// that StatsColumns leaves out are not taken over.
 func (s *Stream) CanCopy(f *File) bool {
 	if f.meta.CreatedBy != createdBy || len(f.meta.Schema) != len(s.e.elements) {
 		return false
@@ -173,6 +174,10 @@ func (s *Stream) CopyGroup(f *File, group int) error {
 		if m.DictionaryPageOffset > 0 {
 			m.DictionaryPageOffset += moved
 		}
+		wanted := s.e.columns[i].wantBounds
+		if !wanted {
+			m.Statistics.MinValue, m.Statistics.MaxValue = nil, nil
+		}
 		g.Columns = append(g.Columns, format.ColumnChunk{FileOffset: start + moved, MetaData: m})
 		pages, err := f.pageLocations(chunk, from.NumRows)
 		if err != nil {
@@ -182,8 +187,10 @@ func (s *Stream) CopyGroup(f *File, group int) error {
 			p.Offset += moved
 			offsetIndexes[i].PageLocations = append(offsetIndexes[i].PageLocations, p)
 		}
-		if columnIndexes[i], err = f.columnIndex(chunk, len(pages)); err != nil {
-			return err
+		if wanted {
+			if columnIndexes[i], err = f.columnIndex(chunk, len(pages)); err != nil {
+				return err
+			}
 		}
 		s.takeBounds(f, group, i, bound[i].node)
 	}

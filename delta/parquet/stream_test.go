@@ -136,6 +136,39 @@ func TestStream(t *testing.T) {
 	}
 }
 
+// Bounds that the file is not to have are not taken over from one that has them.
+func TestStreamLeavesBoundsOut(t *testing.T) {
+	data, _, err := streamEncoder(t).Encode(streamRows(0, 10))
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := parquet.OpenBytes(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := parquet.NewEncoder(streamColumns, parquet.EncoderOptions{StatsColumns: []string{"id"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := beginStream(e)
+	if err := s.CopyGroup(source, 0); err != nil {
+		t.Fatal(err)
+	}
+	data, st := s.finish(nil)
+	made, err := parquet.OpenBytes(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range streamColumns {
+		if had := source.RowGroupBounds(0, c); had.Min.IsNull() {
+			t.Fatalf("%s has no bounds to leave out", c.Name)
+		}
+		if b := made.RowGroupBounds(0, c); b.Min.IsNull() != (i > 0) || st.Columns[i].Min.IsNull() != (i > 0) {
+			t.Errorf("%s: bounds %+v, statistics %+v", c.Name, b, st.Columns[i])
+		}
+	}
+}
+
 // Where one part has a NaN, the file has no bounds of that column.
 func TestStreamKnowsNoBoundsOfNaN(t *testing.T) {
 	rows := streamRows(0, 10)

@@ -149,7 +149,13 @@ func (w *Writer) encodeFile(s *schema.Schema, partitionBy []string, p *part, foo
 			}
 		}
 	}
-	encoder, err := parquet.NewEncoder(columns, parquet.EncoderOptions{KeyValue: footer})
+	// Trino, which makes statistics of a file's footer when it deletes rows, fails on bounds
+	// of columns that the table has not.
+	bounded := make([]string, visible)
+	for i, c := range columns[:visible] {
+		bounded[i] = c.Name
+	}
+	encoder, err := parquet.NewEncoder(columns, parquet.EncoderOptions{KeyValue: footer, StatsColumns: bounded})
 	if err != nil {
 		return nil, err
 	}

@@ -314,14 +314,17 @@ def trino(address):
         return registered[path]
 
     def read(q):
-        columns, rows = statement(f"SELECT * FROM {name_of(q['path'])} FOR VERSION AS OF {q['version']} WHERE {q['where']}")
+        return query(f"SELECT * FROM {name_of(q['path'])} FOR VERSION AS OF {q['version']} WHERE {q['where']}")
+
+    def query(sql):
+        columns, rows = statement(sql)
         kinds = [kind(c["typeSignature"]) for c in columns]
         return {
             "columns": [(c["name"], k) for c, k in zip(columns, kinds)],
             "rows": [[text(value(v, k), k) for v, k in zip(row, kinds)] for row in rows],
         }
 
-    read.statement, read.name_of = statement, name_of
+    read.statement, read.name_of, read.query = statement, name_of, query
     return read
 
 

@@ -13,14 +13,14 @@ level, as the cases have them; columns that are not named become NULL.
     add column            a string that may be NULL
     restore version       not in Trino
     read                  as rows.py has it
+    sql text              {path} stands for the table; not in delta-rs
+    query text            the same, answered as a read is; not in delta-rs
+    comment text
 and not in Trino
     overwrite rows
-    comment text
 and in Spark alone
     rename from, to       turns on column mapping
     replace rows          CREATE OR REPLACE TABLE
-    sql text              {path} stands for the table
-    query text            the same, answered as a read is
 """
 
 import glob
@@ -189,7 +189,7 @@ def trino(address):
             return read(q)
         t = read.name_of(q["path"])
         if what == "append":
-            read.statement(f"INSERT INTO {t} ({', '.join(q['columns'])}) VALUES {values(q['rows'])}")
+            read.statement(f"INSERT INTO {t} ({', '.join(q.get('columns', CASES))}) VALUES {values(q['rows'])}")
         elif what == "delete":
             read.statement(f"DELETE FROM {t} WHERE {q['where']}")
         elif what == "update":
@@ -200,6 +200,12 @@ def trino(address):
             read.statement(f"ALTER TABLE {t} EXECUTE optimize")
         elif what == "add":
             read.statement(f"ALTER TABLE {t} ADD COLUMN {q['column']} varchar")
+        elif what == "comment":
+            read.statement(f"COMMENT ON TABLE {t} IS '{q['text']}'")
+        elif what == "sql":
+            read.statement(q["text"].replace("{path}", t))
+        elif what == "query":
+            return read.query(q["text"].replace("{path}", t))
         else:
             raise ValueError(what)
 
