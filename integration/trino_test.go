@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/gscd-io/gscd/ingest"
+	"github.com/gscd-io/gscd/savepoint"
 )
 
 // TestTrino has a server of Trino at work on tables of gscd; TestEngines reads more tables
@@ -23,7 +24,7 @@ func TestTrino(t *testing.T) {
 	t.Run("views", func(t *testing.T) { viewsIn(t, e, "trino") })
 	t.Run("commits", func(t *testing.T) { foreignCommits(t, e, false, true) })
 	t.Run("checkpoint", func(t *testing.T) { trinoCheckpoint(t, e) })
-	t.Run("conflict", func(t *testing.T) { trinoConflict(t, e, proxy) })
+	t.Run("conflict", func(t *testing.T) { trinoConflict(t, e, g, proxy) })
 }
 
 // trinoCheckpoint has Trino delete and update until it writes a checkpoint of a table that
@@ -63,32 +64,42 @@ func (r *rig) checkpoints() []string {
 	return slices.DeleteFunc(r.logNames(), func(name string) bool { return !strings.HasSuffix(name, ".checkpoint.parquet") })
 }
 
-// trinoConflict has gscd commit under an update of Trino that changes the same file. Trino
-// gives up, and with deletion vectors it then deletes the file that it had read (trino
-// #29361): gscd tells that by name.
-func trinoConflict(t *testing.T, e *engine, proxy *storeProxy) {
-	for name, copyOnWrite := range map[string]bool{"merge on read": false, "copy on write": true} {
-		t.Run(name, func(t *testing.T) {
+// trinoConflict has gscd commit under an update of Trino that changes the same file: Trino
+// must give up, and the days stay as they are. With deletion vectors it then deletes the
+// data file that it had read (trino #29361), which `gscd check` finds; the documents warn
+// of that, and this test says when it is over.
+func trinoConflict(t *testing.T, e *engine, g *gateway, proxy *storeProxy) {
+	for mode, copyOnWrite := range map[string]bool{"merge-on-read": false, "copy-on-write": true} {
+		t.Run(mode, func(t *testing.T) {
 			topic := newTopic(0)
-			r := users(e.rig(t, topic, func(o *ingest.Options) { o.CopyOnWrite = copyOnWrite }), topic)
+			r := users(rigOn(t, g.open(t, mode), g.open(t, mode+"__dead"), topic, func(o *ingest.Options) { o.CopyOnWrite = copyOnWrite }), topic)
 			goOn(topic)
-			done := false
+			met := false
 			proxy.set(func(s storeRequest) int {
-				if s.kind() == "put commit" && !done {
-					done = true
-					before := len(r.log())
+				if s.kind() == "put commit" && !met {
+					met = true
 					r.mustWork()
-					t.Log(s, before, len(r.log()))
 				}
 				return 0
 			})
-			_, err := e.ask(t, request{"do": "update", "path": e.address(t, r.store.Store.String()), "set": map[string]string{"city": "'Foshan'"}, "where": "id = 2"})
+			_, err := e.ask(t, request{"do": "update", "path": r.store.Store.String(), "set": map[string]string{"city": "'Foshan'"}, "where": "id = 2"})
 			proxy.set(nil)
-			for _, c := range r.log() {
-				t.Log(c.version, string(c.Info)[:200])
+			if !met || err == nil || !strings.Contains(err.Error(), "Conflicting concurrent writes") {
+				t.Fatalf("met %v, %v", met, err)
 			}
-			t.Log(cities(t, r, int64(len(r.log())-1)))
-			t.Log(done, err, r.checkFaults())
+			equal(t, "rows", cities(t, r, int64(len(r.log())-1)), "1 Suzhou, 2 Hangzhou, 4 Wuxi, 5 Suzhou, 6 Hangzhou")
+			missing := 0
+			for _, f := range r.checkFaults() {
+				if f.Severity == savepoint.SeverityError && f.Label == "2022-07-16" && strings.Contains(f.Message, "missing") {
+					missing++
+				}
+			}
+			if copyOnWrite {
+				equal(t, "files that are missing", missing, 0)
+				equal(t, "the 16th", cities(t, r, r.progress().LastSeal), usersOf16)
+			} else if missing == 0 {
+				t.Errorf("no file is missing: Trino does not delete what it read, so take the warnings away (guarantees.md, compatibility.md)")
+			}
 		})
 	}
 }
