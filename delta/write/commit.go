@@ -93,6 +93,9 @@ func (op *operation) runOn(ctx context.Context, base *delta.Snapshot, do planner
 		if op.o.app != "" {
 			p.tx.SetTxn(op.o.app, op.o.version)
 		}
+		for app, version := range op.o.txns {
+			p.tx.SetTxn(app, version)
+		}
 		newer, err := op.commit(ctx, p)
 		switch {
 		case err == nil && newer == nil:

@@ -75,6 +75,9 @@ func create(ctx context.Context, table *delta.Table, d Definition, s Source, rep
 		if op.o.app != "" {
 			p.tx.SetTxn(op.o.app, op.o.version)
 		}
+		for app, version := range op.o.txns {
+			p.tx.SetTxn(app, version)
+		}
 		newer, fault := op.commit(ctx, p)
 		switch {
 		case fault == nil && newer == nil:

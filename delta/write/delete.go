@@ -113,6 +113,44 @@ func Update(ctx context.Context, table *delta.Table, where string, set Set, opti
 	})
 }
 
+// Edit changes or deletes the rows for which a filter is true, each by itself: by makes
+// next, which has the old cells, the new row, and says whether it stays.
+func Edit(ctx context.Context, table *delta.Table, where string, by func(next []schema.Value) (stays bool, err error), options ...Option) (Result, error) {
+	return newOperation(table, options).run(ctx, func(ctx context.Context, p *plan) (bool, error) {
+		filter, err := expr.Parse(where, p.layout.schema)
+		if err != nil {
+			return false, err
+		}
+		found, read, err := p.reader.matching(ctx, filter)
+		if err != nil {
+			return false, fmt.Errorf("update %s: %w", table.Store(), err)
+		}
+		p.scanned = time.Now()
+		next := make([]schema.Value, len(p.layout.schema.Fields))
+		edit := func(old []schema.Value) ([]schema.Value, error) {
+			copy(next, old)
+			if stays, err := by(next); err != nil || !stays {
+				return nil, err
+			}
+			return next, p.rules.recompute(next, func(int) bool { return false })
+		}
+		c := p.changer(ctx, p.feed())
+		for _, t := range found {
+			if err = c.end(ctx, t, edit); err != nil {
+				break
+			}
+		}
+		if err := c.close(ctx, err); err != nil {
+			return false, fmt.Errorf("update %s: %w", table.Store(), err)
+		}
+		p.readsOf(filter, read)
+		metrics := p.changeMetrics("numUpdatedRows", p.counts.Updated, false)
+		metrics["numDeletedRows"] = p.counts.Deleted
+		p.info("UPDATE", map[string]string{"predicate": predicates(where)}, metrics)
+		return p.counts.Updated+p.counts.Deleted > 0, nil
+	})
+}
+
 // setter gives what makes a new row of an old one.
 func (p *plan) setter(set Set) (replace, error) {
 	type assignment struct {

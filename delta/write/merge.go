@@ -29,13 +29,24 @@ const (
 	Drop
 	// Skip leaves the table as it is.
 	Skip
+	// Both updates a row that matches, and inserts the row of the Source too: of a row that
+	// is to be closed and its successor. As an act of
+	// rows that do not match it is Skip.
+	Both
 )
 
 // MergeInto says how the rows of a Source come into a table by key.
 type MergeInto struct {
 	// Key names the columns that a row of the table and one of the Source must have
-	// alike. NULL is like nothing.
-	Key []string
+	// alike. NULL is like nothing, or with NullSafe like NULL.
+	Key      []string
+	NullSafe bool
+	// Where is a filter on rows of the table: others match no row of the Source, and files
+	// that have none of them are not read. "" takes all.
+	Where string
+	// Update makes a row of the table that matches the new one, by the row of the Source:
+	// next has the old cells. nil sets the columns that the Source has.
+	Update func(next, row []schema.Value) error
 	// Matched says what is done with a row of the Source whose key the table has, and
 	// NotMatched with others; nil puts. The cells are in the order of the table's
 	// columns; those that the Source lacks have their defaults.
@@ -79,6 +90,7 @@ type merge struct {
 	layout *layout
 	given  []bool // columns that the source has
 	key    []int  // places of the key columns
+	nulls  bool   // a row has NULL in the first of them, which may match
 	total  int64  // rows
 	chunk         // those at hand
 
@@ -152,11 +164,15 @@ func (m *merge) index(p *plan) error {
 				return fmt.Errorf("%w: %s", ErrDuplicateKey, p.rules.shown(row, m.key))
 			}
 			m.byKey[string(buf)] = int32(i)
-			m.first = append(m.first, row[m.key[0]])
+			if first := row[m.key[0]]; !first.IsNull() {
+				m.first = append(m.first, first)
+			} else {
+				m.nulls = true
+			}
 		}
 	}
 	slices.SortFunc(m.first, expr.Compare)
-	if f := p.layout.schema.Fields[m.key[0]]; len(m.key) == 1 && schema.KindOf(f.Type) == schema.Int {
+	if f := p.layout.schema.Fields[m.key[0]]; len(m.key) == 1 && schema.KindOf(f.Type) == schema.Int && len(m.first) == len(m.byKey) {
 		m.byInt = make(map[int64]int32, len(m.byKey))
 		for i, row := range m.rows {
 			if v := row[m.key[0]]; !v.IsNull() {
@@ -173,10 +189,10 @@ func (m *merge) index(p *plan) error {
 	return nil
 }
 
-// appendKey appends the key of a row; whole is false where it has a NULL.
+// appendKey appends the key of a row; whole is false where it has a NULL that is like nothing.
 func (m *merge) appendKey(dst []byte, row []schema.Value) (key []byte, whole bool) {
 	for _, c := range m.key {
-		if row[c].IsNull() {
+		if row[c].IsNull() && !m.into.NullSafe {
 			return dst, false
 		}
 		dst = appendKeyCell(dst, row[c])
@@ -205,6 +221,9 @@ func appendKeyCell(dst []byte, v schema.Value) []byte {
 
 // mayHave reports whether a key may be in a file, by what is known of the first key column.
 func (m *merge) mayHave(b expr.Bounds) bool {
+	if m.nulls && !b.NoNulls {
+		return true
+	}
 	if len(m.first) == 0 || b.AllNulls {
 		return false
 	}
@@ -231,6 +250,8 @@ func (m *merge) mayHaveAny(b expr.Bounds) bool {
 	switch {
 	case m.files == nil:
 		return m.mayHave(b)
+	case m.nulls && !b.NoNulls:
+		return true
 	case m.low.IsNull() || b.AllNulls:
 		return false
 	case m.low.Kind == schema.Float || m.low.Kind == schema.Double:
@@ -243,9 +264,19 @@ func (m *merge) mayHaveAny(b expr.Bounds) bool {
 
 // apply finds the rows of the table that match and puts the changes into the plan.
 func (m *merge) apply(ctx context.Context, p *plan) error {
-	bounds := p.reader.bounds(m.key[:1])
+	where, err := m.where(p)
+	if err != nil {
+		return err
+	}
+	asked := m.key[:1]
+	if where != nil {
+		asked = append(slices.Clone(asked), where.Columns()...)
+	}
+	bounds := p.reader.bounds(asked)
 	firstOf := func(a *action.Add) expr.Bounds { return bounds(a)(expr.Column{Place: m.key[0]}) }
-	may := func(a *action.Add) bool { return m.mayHaveAny(firstOf(a)) }
+	may := func(a *action.Add) bool {
+		return m.mayHaveAny(firstOf(a)) && (where == nil || !where.CanSkip(bounds(a)))
+	}
 	var candidates []*action.Add
 	reads := delta.Reads{Match: may}
 	for _, a := range p.snapshot.Files() {
@@ -267,7 +298,7 @@ func (m *merge) apply(ctx context.Context, p *plan) error {
 		now := make([]*touched, len(candidates))
 		err := objstore.InParallel(ctx, len(candidates), p.reader.parallel, func(ctx context.Context, i int) (err error) {
 			if m.mayHave(firstOf(candidates[i])) {
-				now[i], hits[i], err = m.match(ctx, p, candidates[i])
+				now[i], hits[i], err = m.match(ctx, p, candidates[i], where)
 			}
 			return err
 		})
@@ -278,7 +309,7 @@ func (m *merge) apply(ctx context.Context, p *plan) error {
 		for i, t := range now {
 			matched[k].AddMany(hits[i])
 			for _, s := range hits[i] {
-				updates = updates || m.acts[s] == Put
+				updates = updates || m.acts[s] == Put || m.acts[s] == Both
 			}
 			switch {
 			case t == nil:
@@ -296,7 +327,7 @@ func (m *merge) apply(ctx context.Context, p *plan) error {
 	partly := slices.ContainsFunc(found, func(t *touched) bool { return t != nil && !t.whole() })
 	// Inserts and deletes show by themselves, unless a file is written anew.
 	c := p.changer(ctx, p.feed() && (updates || partly && !p.vectors()))
-	err := m.change(ctx, p, c, found, parts, matched, updates)
+	err = m.change(ctx, p, c, found, parts, matched, updates)
 	if err := c.close(ctx, err); err != nil {
 		return err
 	}
@@ -305,14 +336,34 @@ func (m *merge) apply(ctx context.Context, p *plan) error {
 	return nil
 }
 
+// where is the filter on rows of the table, nil for none.
+func (m *merge) where(p *plan) (*expr.Predicate, error) {
+	if m.into.Where == "" {
+		return nil, nil
+	}
+	return expr.Parse(m.into.Where, p.layout.schema)
+}
+
 // match finds the rows of a file that end by the chunk at hand, and the rows of the chunk
 // that match.
-func (m *merge) match(ctx context.Context, p *plan, add *action.Add) (t *touched, hits []uint32, err error) {
+func (m *merge) match(ctx context.Context, p *plan, add *action.Add, where *expr.Predicate) (t *touched, hits []uint32, err error) {
 	var buf []byte
 	row := make([]schema.Value, len(m.layout.schema.Fields))
-	t, err = p.reader.touch(ctx, add, m.key, func(f *parquet.File, group int) bool {
-		return !m.mayHave(p.reader.groupBounds(add, f, group)(expr.Column{Place: m.key[0]}))
+	columns := m.key
+	var evaluator *expr.Evaluator
+	if where != nil {
+		columns = append(slices.Clone(columns), where.Columns()...)
+		slices.Sort(columns)
+		columns = slices.Compact(columns)
+		evaluator = where.NewEvaluator()
+	}
+	t, err = p.reader.touch(ctx, add, columns, func(f *parquet.File, group int) bool {
+		of := p.reader.groupBounds(add, f, group)
+		return !m.mayHave(of(expr.Column{Place: m.key[0]})) || where != nil && where.CanSkip(of)
 	}, func(b *block, sel []int32) []int32 {
+		if evaluator != nil {
+			sel = evaluator.Select(b.columns, sel)
+		}
 		kept := sel[:0]
 		if m.byInt != nil {
 			cells := b.columns[m.key[0]]
@@ -403,8 +454,13 @@ func (m *merge) replace(p *plan) replace {
 			return nil, nil
 		}
 		copy(next, old)
+		if m.into.Update != nil {
+			if err := m.into.Update(next, m.rows[s]); err != nil {
+				return nil, err
+			}
+		}
 		for i, given := range m.given {
-			if given {
+			if given && m.into.Update == nil {
 				next[i] = m.rows[s][i]
 			}
 		}
@@ -417,7 +473,11 @@ func (m *merge) replace(p *plan) replace {
 
 func (m *merge) insert(p *plan, c *changer, matched *dv.Bitmap) error {
 	for i, row := range m.rows {
-		if matched.Contains(uint32(i)) || m.into.NotMatched != nil && m.into.NotMatched(row) != Put {
+		if matched.Contains(uint32(i)) {
+			if m.acts[i] != Both {
+				continue
+			}
+		} else if m.into.NotMatched != nil && m.into.NotMatched(row) != Put {
 			continue
 		}
 		if err := p.rules.inserts(row, m.given); err != nil {

@@ -82,11 +82,13 @@ func (s *splitter) add(row []schema.Value) (err error) {
 		s.buf = spill.AppendCells(s.buf[:0], row)
 	} else {
 		first := row[s.m.key[0]]
-		if s.m.low.IsNull() || expr.Compare(first, s.m.low) < 0 {
+		if first.IsNull() {
+			s.m.nulls = true
+		} else if s.m.low.IsNull() || expr.Compare(first, s.m.low) < 0 {
 			s.m.low = first
 			s.m.low.S = strings.Clone(first.S)
 		}
-		if s.m.high.IsNull() || expr.Compare(first, s.m.high) > 0 {
+		if !first.IsNull() && (s.m.high.IsNull() || expr.Compare(first, s.m.high) > 0) {
 			s.m.high = first
 			s.m.high.S = strings.Clone(first.S)
 		}

@@ -19,6 +19,7 @@ type options struct {
 	isolation *delta.Isolation
 	app       string
 	version   int64
+	txns      map[string]int64
 	info      map[string]any
 }
 
@@ -63,6 +64,10 @@ func WithIsolation(level delta.Isolation) Option {
 func WithTxn(app string, version int64) Option {
 	return func(o *options) { o.app, o.version = app, version }
 }
+
+// WithTxns puts further txn actions into the commit: state of the caller's that moves with
+// the rows. They decide nothing.
+func WithTxns(txns map[string]int64) Option { return func(o *options) { o.txns = txns } }
 
 // WithCommitInfo puts further keys into the commitInfo.
 func WithCommitInfo(extra map[string]any) Option { return func(o *options) { o.info = extra } }
