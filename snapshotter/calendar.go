@@ -176,6 +176,10 @@ func (c *Calendar) Start(l Label) int64 {
 	return c.firstShowing(c.dateOf(l).Unix()+c.cut) * 1e6
 }
 
+// Date is the date, as a time in UTC, at which a label of a day, a week or a month begins:
+// the one in its name.
+func (c *Calendar) Date(l Label) time.Time { return c.dateOf(l) }
+
 // End is the first instant behind a label: the start of the next one.
 func (c *Calendar) End(l Label) int64 { return c.Start(l + 1) }
 

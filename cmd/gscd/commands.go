@@ -34,6 +34,7 @@ var commands = []newCommand{
 	newDiffCommand,
 	newChangesCommand,
 	newReportCommand,
+	newSCD2Command,
 	newRollbackCommand,
 	newSealCommand,
 	newAdoptCommand,

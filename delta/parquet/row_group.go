@@ -44,18 +44,10 @@ func (f *File) leafBounds(i int, n *node, t schema.Type) stats.Bounds {
 	if s.MinValue == nil || s.MaxValue == nil || f.distrusts(n) {
 		return b
 	}
-	if low, high, ok := f.boundsOf(n, conv, s.MinValue, s.MaxValue); ok {
-		b.Min, b.Max = low, high
-	}
-	return b
-}
-
-// boundsOf decodes bounds of the metadata. ok is false where they are none.
-func (f *File) boundsOf(n *node, conv converter, rawLow, rawHigh []byte) (low, high schema.Value, ok bool) {
-	low, ok1 := f.bound(n, conv, rawLow)
-	high, ok2 := f.bound(n, conv, rawHigh)
+	low, ok1 := f.bound(n, conv, s.MinValue)
+	high, ok2 := f.bound(n, conv, s.MaxValue)
 	if !ok1 || !ok2 || schema.Compare(low, high) > 0 {
-		return low, high, false
+		return b
 	}
 	switch low.Kind { // writers disagree on the sign of a zero
 	case schema.Float:
@@ -73,7 +65,8 @@ func (f *File) boundsOf(n *node, conv converter, rawLow, rawHigh []byte) (low, h
 			high = schema.DoubleValue(0)
 		}
 	}
-	return low, high, true
+	b.Min, b.Max = low, high
+	return b
 }
 
 // distrusts tells of bounds in an order that is not the type's: the time stamp

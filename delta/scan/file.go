@@ -100,32 +100,25 @@ func (s *Scan) readRows(ctx context.Context, add *action.Add, wanted func(row ui
 		}
 		return nil
 	}
-	skip, err := s.skipper(add, file)
+	columns := make([]parquet.Column, len(s.data))
+	for i, c := range s.data {
+		columns[i] = parquet.ColumnOf(&s.schema.Fields[c])
+	}
+	seen := int64(0)
+	options := parquet.ScanOptions{BatchRows: rowsAtOnce(add.Size, file.NumRows())}
+	skip, err := s.groupSkipper(add, file)
 	if err != nil {
 		return err
 	}
-	seen := int64(0) // rows that were read or skipped
-	options := parquet.ScanOptions{BatchRows: rowsAtOnce(add.Size, file.NumRows())}
 	if skip != nil {
 		options.SkipRowGroup = func(group int) bool {
-			if !skip.group(group) {
+			if !skip(group) {
 				return false
 			}
 			seen += file.RowGroupRows(group)
 			return true
 		}
-		options.Rows = func(group int) []parquet.RowRange {
-			ranges := skip.rows(group)
-			if ranges != nil {
-				seen += file.RowGroupRows(group)
-			}
-			for _, r := range ranges {
-				seen -= r.To - r.From
-			}
-			return ranges
-		}
 	}
-	columns := s.columns()
 	for batch, err := range file.Scan(ctx, columns, options) {
 		if err != nil {
 			return FileError(add, err)
@@ -142,15 +135,6 @@ func (s *Scan) readRows(ctx context.Context, add *action.Add, wanted func(row ui
 		return fmt.Errorf("%w: %s gave %d rows of %d", ErrFileMismatch, add.Path, seen, file.NumRows())
 	}
 	return nil
-}
-
-// columns are those to read from files.
-func (s *Scan) columns() []parquet.Column {
-	columns := make([]parquet.Column, len(s.data))
-	for i, c := range s.data {
-		columns[i] = parquet.ColumnOf(&s.schema.Fields[c])
-	}
-	return columns
 }
 
 // wholeFile is the size in bytes up to which a file is read by one request.
