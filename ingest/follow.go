@@ -55,7 +55,8 @@ func (l *Lane) follow(cause error) error {
 	if err := l.backOff(); err != nil {
 		return err
 	}
-	if l.base == nil || len(l.batch.killed) > 0 { // rows that nobody has named can't be followed
+	// Rows that nobody has named can't be followed; a load of a slice has no index to follow with.
+	if l.base == nil || l.writer == nil || len(l.batch.killed) > 0 {
 		return cause
 	}
 	newer, err := l.table.Update(l.ctx, l.base)

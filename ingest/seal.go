@@ -303,7 +303,7 @@ func (l *Lane) repairLists() error {
 func (l *Lane) openNext() {
 	l.judge.Seal(l.o.DriftWait.Microseconds())
 	open := l.state().Open
-	l.p.Counts, l.late, l.p.Foreign = progress.Counts{}, nil, nil
+	l.p.Counts, l.late, l.p.Foreign, l.p.Slice = progress.Counts{}, nil, nil, nil
 	l.p.ColumnsAtOpen = l.columns.names()
 	l.columns.opened(l.p.ColumnsAtOpen)
 	l.p.Markers = l.markers.Prune(l.p.Markers, open)
@@ -332,10 +332,10 @@ func (l *Lane) evidence(ends []snapshotter.End, d snapshotter.Decision, clock ti
 	s := l.state()
 	e := progress.Evidence{
 		Label: s.Open, Name: l.o.Calendar.Name(s.Open), SealedAt: rfc3339(time.Now()), Clock: rfc3339(clock),
-		Lines: s.Lines, Counts: l.p.Counts, Rows: l.p.Rows, Late: l.late, Foreign: l.p.Foreign,
+		Lines: s.Lines, Counts: l.p.Counts, Rows: l.p.Rows, Late: l.late, Foreign: l.p.Foreign, Slice: l.p.Slice,
 		DeadLetters: l.p.DeadLettersAsOf(func(string) bool { return true }), // none is of a label to come
 	}
-	byClock := true
+	byClock := len(ends) > 0 // a table without topics has no clock to wait for
 	for _, end := range ends {
 		p := end.Partition
 		rule := d.Rules[p.Number]
@@ -354,7 +354,7 @@ func (l *Lane) evidence(ends []snapshotter.End, d snapshotter.Decision, clock ti
 		e.Reason = i.Reason
 		attribute("incomplete", true)
 	}
-	attribute("no load", !s.LoadedBy(s.Open))
+	attribute("no load", !s.LoadedBy(s.Open) && l.p.Slices == 0)
 	attribute("by clock", byClock)
 	attribute("empty", l.p.Counts.Touched == 0)
 	attribute("compacted", l.compacted)

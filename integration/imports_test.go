@@ -60,6 +60,8 @@ var layers = []rule{
 	{"progress", []string{"snapshotter", "drift", "ingest/change"}},
 	{"savepoint", []string{"delta", "snapshotter", "drift", "progress", "ingest/change", "ingest/marker", "ingest/settled"}},
 	{"ingest", []string{"ingest", "delta", "snapshotter", "drift", "progress", "savepoint"}},
+	// Rows from outside, as ingest.LoadSlice takes them.
+	{"slice", []string{"delta", "ingest"}},
 	{"server", []string{"ingest", "delta", "snapshotter", "drift", "progress", "savepoint", "query"}},
 
 	{"query", []string{"delta", "savepoint", "snapshotter", "progress"}},
@@ -93,7 +95,7 @@ var homes = []struct {
 	{"github.com/spf13", []string{"cmd/gscd"}},
 	{"github.com/goccy/go-yaml", []string{"config"}},
 	{"github.com/jedib0t/go-pretty", []string{"query/output", "cmd/gscd", "demo", "bench"}},
-	{"github.com/valyala/fastjson", []string{"ingest/decode", "ingest/recording", "delta/action", "delta/stats"}},
+	{"github.com/valyala/fastjson", []string{"ingest/decode", "ingest/recording", "delta/action", "delta/stats", "slice"}},
 }
 
 // within reports whether a folder is dir or below it.

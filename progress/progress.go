@@ -90,6 +90,10 @@ type Progress struct {
 	OwnerEpoch int64   `json:"owner_epoch,omitempty"`
 	Owner      string  `json:"owner,omitempty"`
 	Raised     []int64 `json:"raised,omitempty"`
+	// Slice is the slice that was applied to the open label, nil for none; its rows are
+	// there, its seal may be still to come. Slices counts those that were loaded.
+	Slice  *Slice `json:"slice,omitempty"`
+	Slices int64  `json:"slices,omitempty"`
 	// LastSeal is the version of the newest seal, -1 before the first.
 	LastSeal int64 `json:"last_seal"`
 	// Late are the late changes of this commit alone, at most MaxLate.
@@ -282,7 +286,36 @@ type Evidence struct {
 	Foreign []ForeignCommit `json:"foreign,omitempty"`
 	// Forced tells that a person sealed it by hand.
 	Forced bool `json:"forced,omitempty"`
+	// Slice is the slice that the label was loaded from, nil for none.
+	Slice *Slice `json:"slice,omitempty"`
 }
+
+// Slice is a slice of rows that was loaded as the state of a label, or its changes.
+type Slice struct {
+	// Source names what was read, without credentials; Digest is SHA-256 of its rows,
+	// whatever their order, hex.
+	Source string `json:"source"`
+	Digest string `json:"digest"`
+	// Mode is full: all rows that the label has; upsert: those that are new or changed;
+	// fill: those that a table with topics lacked.
+	Mode string `json:"mode"`
+	// Rows counts the rows of the slice. They are New, Changed or Unchanged, compared with
+	// the rows before; Deleted rows were there before and are not in it.
+	Rows      int64 `json:"rows"`
+	New       int64 `json:"new"`
+	Changed   int64 `json:"changed"`
+	Deleted   int64 `json:"deleted"`
+	Unchanged int64 `json:"unchanged"`
+	// Replaced is the version of the savepoint that it took the place of, 0 for none.
+	Replaced int64 `json:"replaced,omitempty"`
+}
+
+// The modes of a Slice.
+const (
+	FullSlice   = "full"
+	UpsertSlice = "upsert"
+	FillSlice   = "fill"
+)
 
 // PartitionEvidence is one partition's part of a seal.
 type PartitionEvidence struct {

@@ -142,7 +142,7 @@ func rollback(ctx context.Context, table *delta.Table, s *delta.Snapshot, to str
 		tx.SetMetadata(now)
 	}
 	next.Kind, next.Label = progress.Rollback, m.Calendar.Name(next.State.Open)
-	next.Late, next.Seals = nil, nil
+	next.Late, next.Seals, next.Slice = nil, nil, nil
 	next.FirstUnseen = 0 // what others did is undone
 	m.resealAsOf(r.Entry.Label, target, s, tx)
 	version, conflict, err := Commit(ctx, tx, next, "RESTORE", map[string]string{"to": plan.To})

@@ -67,7 +67,7 @@ func (m *Map) Summaries(ctx context.Context, table *delta.Table, s *delta.Snapsh
 			if inc := m.Progress.Incomplete; inc != nil && e.Label >= inc.Since {
 				sum.Attributes = append(sum.Attributes, "incomplete")
 			}
-			if !m.Progress.State.LoadedBy(e.Label) {
+			if !m.Progress.State.LoadedBy(e.Label) && m.Progress.Slices == 0 {
 				sum.Attributes = append(sum.Attributes, "no load")
 			}
 			if m.Progress.Counts.Foreign > 0 {

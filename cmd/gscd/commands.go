@@ -38,6 +38,7 @@ var commands = []newCommand{
 	newRollbackCommand,
 	newSealCommand,
 	newAdoptCommand,
+	newLoadCommand,
 	newOffsetsCommand,
 	newSavepointCommand,
 	newOptimizeCommand,

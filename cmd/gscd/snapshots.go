@@ -159,6 +159,19 @@ func evidenceRecord(m *savepoint.Map, e savepoint.Entry, seal *savepoint.Seal) o
 		{Name: "partitions", Value: partitions},
 		{Name: "lines", Value: lines},
 		{Name: "late_changes", Value: late},
+		{Name: "slice", Value: sliceRecord(ev.Slice)},
+	}
+}
+
+// sliceRecord says what a label was loaded from; null where topics brought it.
+func sliceRecord(s *progress.Slice) any {
+	if s == nil {
+		return nil
+	}
+	return output.Record{
+		{Name: "source", Value: s.Source}, {Name: "mode", Value: s.Mode}, {Name: "rows", Value: s.Rows},
+		{Name: "new", Value: s.New}, {Name: "changed", Value: s.Changed}, {Name: "deleted", Value: s.Deleted}, {Name: "unchanged", Value: s.Unchanged},
+		{Name: "replaced", Value: zeroAsNull(s.Replaced)}, {Name: "digest", Value: s.Digest},
 	}
 }
 

@@ -51,7 +51,9 @@ func (c *changer) end(ctx context.Context, t *touched, by replace) error {
 			return err
 		}
 	case t.rows != nil:
-		c.plan.counts.Deleted += t.rows.Cardinality()
+		updated := t.countUpdated()
+		c.plan.counts.Updated += updated
+		c.plan.counts.Deleted += t.rows.Cardinality() - updated
 	case known:
 		c.plan.counts.Deleted += n
 	default:
@@ -105,6 +107,13 @@ func (c *changer) read(ctx context.Context, t *touched, rewrite bool, by replace
 			if !ends {
 				c.plan.counts.Copied++
 				if err := c.data.writeNumbered(row, "", n); err != nil {
+					return err
+				}
+				continue
+			}
+			if t.updated != nil && t.updated.Contains(at) {
+				c.plan.counts.Updated++
+				if err := c.change(row, changePreimage); err != nil {
 					return err
 				}
 				continue

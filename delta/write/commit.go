@@ -237,6 +237,9 @@ func (op *operation) plan(base *delta.Snapshot) (*plan, error) {
 
 // vectors reports whether the table takes deletion vectors.
 func (p *plan) vectors() bool {
+	if p.snapshot == nil { // nothing to be marked
+		return false
+	}
 	on, _ := p.snapshot.Property(delta.PropertyDeletionVectors)
 	return on == "true" && slices.Contains(delta.FeaturesOf(p.snapshot.Protocol()), delta.FeatureDeletionVectors)
 }

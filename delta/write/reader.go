@@ -173,6 +173,9 @@ type touched struct {
 	rows *dv.Bitmap // rows that end; nil: every row that lives
 	all  int64      // physical rows, -1 where not known
 	done bool       // what becomes of the rows is written
+	// updated are those of rows in whose place new ones come, which are written apart;
+	// nil: none.
+	updated *dv.Bitmap
 }
 
 // whole reports whether no row of the file is left.
@@ -185,6 +188,13 @@ func (t *touched) whole() bool {
 		dead = t.dead.Cardinality()
 	}
 	return dead+t.rows.Cardinality() >= t.all
+}
+
+func (t *touched) countUpdated() int64 {
+	if t.updated == nil {
+		return 0
+	}
+	return t.updated.Cardinality()
 }
 
 // live counts the rows that the file had; known is false where the log does not tell.

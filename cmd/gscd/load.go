@@ -1,0 +1,400 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/gscd-io/gscd/config"
+	"github.com/gscd-io/gscd/delta"
+	"github.com/gscd-io/gscd/delta/schema"
+	"github.com/gscd-io/gscd/ingest"
+	"github.com/gscd-io/gscd/ingest/decode"
+	"github.com/gscd-io/gscd/query/output"
+	"github.com/gscd-io/gscd/slice"
+	"github.com/gscd-io/gscd/snapshotter"
+)
+
+// loadTableFlags are the settings of a table that a slice may make.
+var loadTableFlags = pick(tableFlags, "location", "name", "key", "timezone", "granularity", "cutover", "columns", "write-mode")
+
+func pick(flags []settingFlag, names ...string) (out []settingFlag) {
+	for _, f := range flags {
+		if slices.Contains(names, f.name) {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// loadFlags are those of the load itself.
+type loadFlags struct {
+	snapshot      string
+	full, upsert  bool
+	replace       bool
+	maxDelete     string
+	acceptDeletes int64
+	missing       string
+	inputFormat   string
+	delimiter     string
+	unended       bool
+	dryRun        bool
+	asOf          string
+	memory        string
+	tempDir       string
+}
+
+func newLoadCommand(a *app) *cobra.Command {
+	var f loadFlags
+	c := &cobra.Command{
+		Use:     "load --snapshot LABEL FILE",
+		GroupID: groupChanging,
+		Short:   "Make a slice of rows the state of a day",
+		Long: `Loads a slice: all rows of a table as they are on a day (--full, the default), or those that
+are new or changed (--upsert). The rows are compared with the table's by a typed hash, by
+key; only what differs is written, in one commit. A table without topics is sealed at that
+label in the same run, whatever the clock; labels between are sealed empty. The first
+load makes the table: say --key and --timezone then, or configure it.
+
+FILE is Parquet, CSV with a header, or JSON lines, as its name says (also .gz and .zst), a
+folder of such files that are one slice, or a Delta table (--slice-as-of LABEL for one of
+its days).
+
+The same slice again changes nothing. Another one for the last sealed label needs
+--replace, which rolls back to the label before and loads it. Refused before anything is
+written: keys that are there twice, a slice that is empty or cut off, missing columns,
+changed types, and more deletes than --max-delete-fraction of the rows; --accept-deletes N
+allows N deletes, exactly.`,
+		Example: `  gscd load --snapshot 2022-07-16 users.parquet --table ./user_dim --key id --timezone Asia/Shanghai
+  gscd load --snapshot 2022-07-17 users-0717.csv.gz --table ./user_dim
+  gscd load --snapshot 2022-07-17 corrected.csv --table ./user_dim --replace
+  gscd load --snapshot 2022-07-18 changed.jsonl --upsert -c gscd.yaml --table user_dim`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			switch {
+			case f.snapshot == "":
+				return usagef("--snapshot says which day the rows are of: a label, e.g. 2022-07-16")
+			case f.full && f.upsert:
+				return usagef("--full and --upsert: give one")
+			case f.missing != "fail" && f.missing != "null":
+				return usagef("--missing-columns %s: say fail or null", f.missing)
+			}
+			return a.load(c.Context(), &f, c.Flags(), args)
+		},
+	}
+	flags := c.Flags()
+	addSettingFlags(flags, loadTableFlags)
+	f.add(flags)
+	flags.StringVar(&f.snapshot, "snapshot", "", "the `label` that the rows are of")
+	flags.StringVar(&f.asOf, "slice-as-of", "", "of a Delta table of gscd, the rows as of this `label`")
+	return c
+}
+
+// add defines the flags that every load has.
+func (f *loadFlags) add(flags *pflag.FlagSet) {
+	flags.BoolVar(&f.full, "full", false, "the slice is all rows of the day: those that it lacks are deleted (default)")
+	flags.BoolVar(&f.upsert, "upsert", false, "the slice is the rows that are new or changed")
+	flags.BoolVar(&f.replace, "replace", false, "replace the last sealed label: roll back to the one before, then load")
+	flags.StringVar(&f.maxDelete, "max-delete-fraction", "", "the `part` of the rows, 20% or 0.2, that a full slice may take away (default: the table's setting, 20%)")
+	flags.Int64Var(&f.acceptDeletes, "accept-deletes", 0, "let exactly this `number` of rows be deleted, whatever part they are")
+	flags.StringVar(&f.missing, "missing-columns", "fail", "`what` to do where the slice lacks columns of the table: fail, or null")
+	flags.StringVar(&f.inputFormat, "input-format", "", "`format` of the file: parquet, csv or jsonl (default: what its name says)")
+	flags.StringVar(&f.delimiter, "delimiter", ",", "`character` between the fields of a CSV file")
+	flags.BoolVar(&f.unended, "unended", false, "take the last line of a CSV file though it has no line end")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "compare and check, print what would change, and change nothing")
+	flags.StringVar(&f.memory, "memory", "256MiB", "`size` of what is held in memory; the rest goes to temporary files")
+	flags.StringVar(&f.tempDir, "temp-dir", "", "`folder` for temporary files (default: the system's)")
+}
+
+// slice gives what the flags say of a load.
+func (f *loadFlags) slice(flags *pflag.FlagSet) (ingest.Slice, error) {
+	s := ingest.Slice{
+		Label: f.snapshot, Upsert: f.upsert, Replace: f.replace, MissingAsNull: f.missing == "null", DryRun: f.dryRun, TempDir: f.tempDir,
+	}
+	if flags.Changed("accept-deletes") {
+		s.AcceptDeletes = &f.acceptDeletes
+	}
+	var size config.Size
+	if err := size.UnmarshalText([]byte(f.memory)); err != nil {
+		return s, usagef("--memory: %w", err)
+	}
+	s.Memory = int64(size)
+	return s, nil
+}
+
+// fileOptions gives what the flags say of files.
+func (f *loadFlags) fileOptions(declared map[string]schema.Type) (slice.FileOptions, error) {
+	o := slice.FileOptions{Format: slice.Format(f.inputFormat), Declared: declared, Unended: f.unended}
+	switch o.Format {
+	case slice.Auto, slice.Parquet, slice.CSV, slice.JSON:
+	default:
+		return o, usagef("--input-format %s: say parquet, csv or jsonl", f.inputFormat)
+	}
+	switch f.delimiter {
+	case `\t`, "tab":
+		o.Delimiter = '\t'
+	default:
+		if len(f.delimiter) != 1 || strings.ContainsAny(f.delimiter, "\"\r\n") {
+			return o, usagef("--delimiter %q: say one character, or tab", f.delimiter)
+		}
+		o.Delimiter = f.delimiter[0]
+	}
+	return o, nil
+}
+
+func (a *app) load(ctx context.Context, f *loadFlags, flags *pflag.FlagSet, from []string) error {
+	o, topics, err := a.loadOptions(ctx, f, flags)
+	if err != nil {
+		return err
+	}
+	s, err := f.slice(flags)
+	if err != nil {
+		return err
+	}
+	s.Topics = topics
+	source, err := a.sliceSource(ctx, f, from, o.Columns)
+	if err != nil {
+		return err
+	}
+	s.Source, s.Open = source.Name(), source.Open
+	done, err := ingest.LoadSlice(ctx, o, s)
+	if err != nil {
+		return err
+	}
+	a.noticeLoaded(done, f.dryRun)
+	return a.printObject(loadedRecord(done, f.dryRun))
+}
+
+func (a *app) noticeLoaded(done *ingest.Loaded, dryRun bool) {
+	switch {
+	case done.Known:
+		a.noticef("%s has these rows already (version %d): nothing was changed", done.Label, done.Version)
+	case dryRun:
+	case !done.Sealed:
+		a.noticef("%s stays open: the table's topics go on with it", done.Label)
+	}
+}
+
+func loadedRecord(l *ingest.Loaded, dryRun bool) output.Record {
+	list := func(keys []string) []string { return append([]string{}, keys...) }
+	return output.Record{
+		{Name: "label", Value: l.Label},
+		{Name: "version", Value: l.Version},
+		{Name: "new_version", Value: l.Committed},
+		{Name: "sealed", Value: l.Sealed || l.Known},
+		{Name: "dry_run", Value: dryRun},
+		{Name: "mode", Value: l.Mode},
+		{Name: "source", Value: l.Source},
+		{Name: "rows", Value: l.Rows},
+		{Name: "new", Value: l.New},
+		{Name: "changed", Value: l.Changed},
+		{Name: "deleted", Value: l.Deleted},
+		{Name: "unchanged", Value: l.Unchanged},
+		{Name: "created", Value: l.Created && l.Committed},
+		{Name: "replaced", Value: zeroAsNull(l.Replaced)},
+		{Name: "sealed_empty", Value: list(l.Empty)},
+		{Name: "new_columns", Value: list(l.NewColumns)},
+		{Name: "new_keys", Value: list(l.NewKeys)},
+		{Name: "changed_keys", Value: list(l.ChangedKeys)},
+		{Name: "deleted_keys", Value: list(l.DeletedKeys)},
+		{Name: "digest", Value: l.Digest},
+	}
+}
+
+func zeroAsNull(n int64) any {
+	if n == 0 {
+		return nil
+	}
+	return n
+}
+
+// sliceSource is what the arguments name: files, a folder, or a Delta table.
+func (a *app) sliceSource(ctx context.Context, f *loadFlags, from []string, declared map[string]schema.Type) (slice.Source, error) {
+	fo, err := f.fileOptions(declared)
+	if err != nil {
+		return nil, err
+	}
+	if f.asOf != "" || len(from) == 1 && isTableAddress(from[0]) {
+		if len(from) > 1 {
+			return nil, usagef("a Delta table is a slice by itself: name one")
+		}
+		return a.tableSource(ctx, from[0], f.asOf)
+	}
+	var parts []slice.Source
+	for _, path := range from {
+		part, err := slice.OpenFile(path, fo)
+		if errors.Is(err, slice.ErrFormat) {
+			return nil, usagef("%w", err)
+		}
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, part)
+	}
+	return slice.Files(strings.Join(from, ", "), parts...), nil
+}
+
+// isTableAddress tells an address of a Delta table from a file.
+func isTableAddress(address string) bool {
+	return strings.Contains(address, "://") || hasLog(address)
+}
+
+// hasLog reports whether a folder is a Delta table.
+func hasLog(folder string) bool {
+	info, err := os.Stat(filepath.Join(folder, "_delta_log"))
+	return err == nil && info.IsDir()
+}
+
+// tableSource is a version of a Delta table, the newest if no label is named.
+func (a *app) tableSource(ctx context.Context, address, asOf string) (slice.Source, error) {
+	t, err := a.openRef(ctx, tableRef{Name: address, Address: address})
+	if err != nil {
+		return nil, err
+	}
+	at := t.newest
+	if asOf != "" {
+		if at, err = a.pointInTime(ctx, t, queryFlags{asOf: asOf, version: -1, sealed: true}); err != nil {
+			return nil, err
+		}
+	}
+	return slice.Table(t.store, at), nil
+}
+
+// loadOptions are what configuration, flags and the table itself say of the table to load.
+func (a *app) loadOptions(ctx context.Context, f *loadFlags, flags *pflag.FlagSet) (o ingest.Options, topics bool, err error) {
+	ref, t, err := a.tableToLoad(ctx, settings(flags, loadTableFlags))
+	if err != nil {
+		return o, false, err
+	}
+	if ref.Config == nil {
+		if o, err = a.optionsByHand(ctx, t); err == nil {
+			err = setByFlags(&o, flags)
+		}
+	} else {
+		topics = len(ref.Config.Topics) > 0
+		cfg, fault := a.config()
+		if fault != nil {
+			return o, false, fault
+		}
+		o, err = a.ingestOptions(ctx, cfg, ref.Config)
+	}
+	if err != nil {
+		return o, false, err
+	}
+	if f.maxDelete != "" {
+		var part config.Fraction
+		if err := part.UnmarshalText([]byte(f.maxDelete)); err != nil {
+			return o, false, usagef("--max-delete-fraction: %w", err)
+		}
+		o.MaxDeleteFraction = literal(float64(part))
+	}
+	return o, topics, nil
+}
+
+// tableToLoad finds the table: one of the configuration, one that flags describe, or one
+// that is there and says what it is itself, which is opened.
+func (a *app) tableToLoad(ctx context.Context, used []config.Flag) (ref tableRef, t *openedTable, err error) {
+	at, described := a.flags.table, len(used) > 0
+	location := slices.IndexFunc(used, func(f config.Flag) bool { return f.Path == "table.location" })
+	switch {
+	case location >= 0:
+		at = used[location].Value
+	case isAddress(at):
+		if ref, err = a.resolveTable(at); err != nil || ref.Config != nil {
+			break
+		}
+		if t, err = a.openRef(ctx, ref); err == nil || !errors.Is(err, delta.ErrNotATable) {
+			return ref, t, err
+		}
+		if !described {
+			return ref, nil, usagef("table %s is not there yet: say --key COLUMN[,COLUMN] and --timezone ZONE to make it, or configure it", at)
+		}
+		used, err = append(used, config.Flag{Name: "--table", Path: "table.location", Value: at}), nil
+	}
+	if err != nil {
+		return ref, nil, err
+	}
+	if described {
+		if _, err := a.config(used...); err != nil {
+			return ref, nil, err
+		}
+	}
+	ref, err = a.resolveTable(at)
+	if err == nil && ref.Config == nil {
+		t, err = a.openRef(ctx, ref)
+	}
+	return ref, t, err
+}
+
+// setByFlags puts what flags say of a table that is there into its options: they must be
+// what it was made with.
+func setByFlags(o *ingest.Options, flags *pflag.FlagSet) error {
+	if flags.Changed("key") {
+		o.Key = nil
+		for _, name := range strings.Split(flags.Lookup("key").Value.String(), ",") {
+			o.Key = append(o.Key, strings.TrimSpace(name))
+		}
+	}
+	var calendar struct{ Granularity, Timezone, Cutover string }
+	raw, err := json.Marshal(o.Calendar)
+	if err == nil {
+		err = json.Unmarshal(raw, &calendar)
+	}
+	if err != nil {
+		return err
+	}
+	for name, to := range map[string]*string{"granularity": &calendar.Granularity, "timezone": &calendar.Timezone, "cutover": &calendar.Cutover} {
+		if flags.Changed(name) {
+			*to = flags.Lookup(name).Value.String()
+		}
+	}
+	if o.Calendar, err = snapshotter.NewCalendar(calendar.Granularity, calendar.Timezone, calendar.Cutover); err != nil {
+		return usagef("calendar: %w", err)
+	}
+	if flags.Changed("columns") {
+		if o.Columns, err = declaredTypes(flags.Lookup("columns").Value.String()); err != nil {
+			return usagef("--columns: %w", err)
+		}
+	}
+	return nil
+}
+
+// declaredTypes reads NAME=TYPE, comma between; a comma inside of brackets is the type's.
+func declaredTypes(text string) (map[string]schema.Type, error) {
+	types := map[string]schema.Type{}
+	depth, from := 0, 0
+	add := func(part string) error {
+		name, t, ok := strings.Cut(strings.TrimSpace(part), "=")
+		if !ok {
+			return fmt.Errorf("%q: write NAME=TYPE", part)
+		}
+		spec, err := decode.ParseColumnType(t)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		types[name] = spec.Type
+		return nil
+	}
+	for i, c := range text {
+		switch {
+		case c == '(' || c == '<':
+			depth++
+		case c == ')' || c == '>':
+			depth--
+		case c == ',' && depth == 0:
+			if err := add(text[from:i]); err != nil {
+				return nil, err
+			}
+			from = i + 1
+		}
+	}
+	return types, add(text[from:])
+}

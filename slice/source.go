@@ -1,0 +1,184 @@
+package slice
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gscd-io/gscd/delta/schema"
+	"github.com/gscd-io/gscd/ingest"
+)
+
+// ErrFormat: what a file is was not said, and its name does not tell.
+var ErrFormat = errors.New("the format of the file is not known")
+
+// Source is where a slice's rows are.
+type Source interface {
+	// Name is for messages and evidence; it has no credentials.
+	Name() string
+	// Open begins to read the rows. columns are those of the table, nil for one that is
+	// yet to be made.
+	Open(ctx context.Context, columns *schema.Schema) (ingest.SliceRows, error)
+}
+
+// Format is how a file has its rows.
+type Format string
+
+// The formats.
+const (
+	Auto    Format = ""
+	Parquet Format = "parquet"
+	CSV     Format = "csv"
+	JSON    Format = "jsonl"
+)
+
+// FileOptions say how files are read.
+type FileOptions struct {
+	// Format is Auto where the name of the file tells it.
+	Format Format
+	// Declared are types of columns that the table does not have yet.
+	Declared map[string]schema.Type
+	// Unended takes a last line of a CSV file that no line end closes.
+	Unended bool
+	// Delimiter of a CSV file, 0 for a comma.
+	Delimiter byte
+}
+
+// OpenFile gives the source of a file, or of a folder of files that are one slice: those
+// whose names do not begin with . or _, in the order of their names.
+func OpenFile(path string, o FileOptions) (Source, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return fileOf(path, o)
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return nil, err
+	}
+	var parts []Source
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), ".") || strings.HasPrefix(e.Name(), "_") || e.IsDir() {
+			continue
+		}
+		part, err := fileOf(filepath.Join(path, e.Name()), o)
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, part)
+	}
+	if len(parts) == 0 {
+		return nil, fmt.Errorf("%w: the folder %s has no file of rows", ingest.ErrIncompleteSlice, path)
+	}
+	return Files(path, parts...), nil
+}
+
+func fileOf(path string, o FileOptions) (Source, error) {
+	format := o.Format
+	if format == Auto {
+		format = FormatOf(path)
+	}
+	switch format {
+	case Parquet:
+		return parquetFile(path), nil
+	case CSV:
+		return &csvFile{path, o}, nil
+	case JSON:
+		return &jsonFile{path, o}, nil
+	}
+	return nil, fmt.Errorf("%w: %s; give it with --input-format parquet, csv or jsonl", ErrFormat, path)
+}
+
+// FormatOf tells a format by a name, without .gz and .zst; Auto where it does not.
+func FormatOf(name string) Format {
+	name = strings.ToLower(name)
+	name = strings.TrimSuffix(strings.TrimSuffix(name, ".gz"), ".zst")
+	switch filepath.Ext(name) {
+	case ".parquet":
+		return Parquet
+	case ".csv":
+		return CSV
+	case ".jsonl", ".ndjson", ".json":
+		return JSON
+	}
+	return Auto
+}
+
+// Files makes one source of several; their columns are those of all.
+func Files(name string, parts ...Source) Source {
+	if len(parts) == 1 {
+		return parts[0]
+	}
+	return &several{name, parts}
+}
+
+type several struct {
+	name  string
+	parts []Source
+}
+
+func (s *several) Name() string { return s.name }
+
+// Open opens each part in its turn: the columns are known from a first look at all.
+func (s *several) Open(ctx context.Context, columns *schema.Schema) (ingest.SliceRows, error) {
+	var out ingest.SliceRows
+	at := map[string]int{}
+	opened := make([]ingest.SliceRows, len(s.parts))
+	for n, part := range s.parts {
+		in, err := part.Open(ctx, columns)
+		if err != nil {
+			return out, err
+		}
+		opened[n] = in
+		for _, f := range in.Columns {
+			i, there := at[f.Name]
+			switch {
+			case !there:
+				at[f.Name] = len(out.Columns)
+				out.Columns = append(out.Columns, f)
+			case out.Columns[i].Type.Primitive == schema.Void:
+				out.Columns[i].Type = f.Type
+			case f.Type.Primitive != schema.Void && f.Type.String() != out.Columns[i].Type.String():
+				return out, fmt.Errorf("%w: the column %s is %s in %s, and %s in a file before it", ingest.ErrSlice, f.Name, f.Type, part.Name(), out.Columns[i].Type)
+			}
+		}
+	}
+	for n, in := range opened {
+		if len(in.Columns) != len(out.Columns) {
+			for _, f := range out.Columns {
+				if !slices.ContainsFunc(in.Columns, func(g schema.Field) bool { return g.Name == f.Name }) {
+					return out, fmt.Errorf("%w: the file %s lacks the column %s, which another one of the slice has", ingest.ErrSlice, s.parts[n].Name(), f.Name)
+				}
+			}
+		}
+	}
+	out.Rows = func(yield func([]schema.Value, error) bool) {
+		row := make([]schema.Value, len(out.Columns))
+		for _, in := range opened {
+			for cells, err := range in.Rows {
+				if err != nil {
+					yield(nil, err)
+					return
+				}
+				for i, f := range in.Columns {
+					row[at[f.Name]] = cells[i]
+				}
+				if !yield(row, nil) {
+					return
+				}
+			}
+		}
+	}
+	return out, nil
+}
+
+// incomplete is an error of what is cut off.
+func incomplete(name, format string, args ...any) error {
+	return fmt.Errorf("%w: %s: %s", ingest.ErrIncompleteSlice, name, fmt.Sprintf(format, args...))
+}
