@@ -64,7 +64,8 @@ var layers = []rule{
 	{"slice", []string{"delta", "ingest"}},
 	{"server", []string{"ingest", "delta", "snapshotter", "drift", "progress", "savepoint", "query"}},
 
-	{"query", []string{"delta", "savepoint", "snapshotter", "progress"}},
+	// Which event deleted a row is in the delete markers alone.
+	{"query", []string{"delta", "savepoint", "snapshotter", "progress", "ingest/marker"}},
 	{"scd2", []string{"delta", "savepoint", "snapshotter", "progress", "query"}},
 	{"capture", []string{"ingest/change", "ingest/decode"}},
 

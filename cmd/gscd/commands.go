@@ -32,6 +32,8 @@ var commands = []newCommand{
 	newDescribeCommand,
 	newViewsCommand,
 	newDiffCommand,
+	newHistoryCommand,
+	newBlameCommand,
 	newChangesCommand,
 	newReportCommand,
 	newSCD2Command,

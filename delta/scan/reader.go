@@ -33,6 +33,27 @@ func NewReader(store objstore.Store, snapshot *delta.Snapshot, fields []schema.F
 	return r, r.scan.planColumns()
 }
 
+// NewWithHidden is New with columns of data files behind those asked for that are not in
+// the schema; they are NULL in files without them.
+func NewWithHidden(store objstore.Store, snapshot *delta.Snapshot, hidden []schema.Field, options Options) (*Scan, error) {
+	extended, err := schema.New(slices.Concat(snapshot.Schema().Fields, hidden)...)
+	if err != nil {
+		return nil, err
+	}
+	if options.Columns == nil {
+		options.Columns = snapshot.Schema().Names()
+	}
+	options.Columns = slices.Clone(options.Columns)
+	for _, f := range hidden {
+		options.Columns = append(options.Columns, f.Name)
+	}
+	s := &Scan{store: store, snapshot: snapshot, options: options.withDefaults(), schema: extended}
+	if err := s.planColumns(); err != nil {
+		return nil, err
+	}
+	return s, s.planFiles()
+}
+
 // CanSkip tells, by partition values and statistics, that no row of a file passes the
 // filter.
 func (r *Reader) CanSkip(add *action.Add) (bool, error) {
@@ -40,6 +61,17 @@ func (r *Reader) CanSkip(add *action.Add) (bool, error) {
 		return false, nil
 	}
 	return r.scan.canSkip(add)
+}
+
+// Find gives the places of the live rows of a file that pass the filter. Errors are Read's.
+func (r *Reader) Find(ctx context.Context, add *action.Add) (*dv.Bitmap, error) {
+	places := dv.New()
+	return places, r.scan.readFile(ctx, add, func(s *selection) error {
+		for _, row := range s.kept {
+			places.Add(uint32(s.first + int64(row)))
+		}
+		return nil
+	})
 }
 
 // Read hands rows of a file to emit, in batches that belong to it, in the order of the

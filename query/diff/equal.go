@@ -20,9 +20,9 @@ func compareCells(a, b schema.Value) int {
 	return schema.Compare(a, b)
 }
 
-// equalCells tells whether two cells of a type hold the same value: NULL equals NULL, NaN
-// any NaN, 0.0 not -0.0, and maps their entries in any order.
-func equalCells(t schema.Type, a, b schema.Value) bool {
+// Equal tells whether two cells of a type hold the same value: NULL equals NULL, NaN any
+// NaN, 0.0 not -0.0, and maps their entries in any order.
+func Equal(t schema.Type, a, b schema.Value) bool {
 	if a == b {
 		return true
 	}
@@ -53,7 +53,7 @@ func equalParts(t schema.Type, a, b []schema.Value) bool {
 			}
 			of = t.Nested.Fields[i].Type
 		}
-		if !equalCells(of, a[i], b[i]) {
+		if !Equal(of, a[i], b[i]) {
 			return false
 		}
 	}
@@ -74,7 +74,7 @@ func entries(parts []schema.Value) [][2]schema.Value {
 
 func equalEntries(t *schema.Nested, a, b [][2]schema.Value) bool {
 	for i := range a {
-		if !equalCells(t.Key, a[i][0], b[i][0]) || !equalCells(t.Element, a[i][1], b[i][1]) {
+		if !Equal(t.Key, a[i][0], b[i][0]) || !Equal(t.Element, a[i][1], b[i][1]) {
 			return false
 		}
 	}

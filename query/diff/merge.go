@@ -148,7 +148,7 @@ func (m *merger) passes(row []schema.Value) bool {
 // changed gives the places of the given columns in which two rows differ.
 func (d *Diff) changed(a, b []schema.Value) (places []int) {
 	for i, c := range d.columns[:d.given] {
-		if !c.Gone && !equalCells(c.Type, a[i], b[i]) {
+		if !c.Gone && !Equal(c.Type, a[i], b[i]) {
 			places = append(places, i)
 		}
 	}
