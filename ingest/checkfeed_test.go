@@ -76,12 +76,14 @@ func checkFeed(ctx context.Context, table *delta.Table, version int64, c *action
 			return fmt.Errorf("change data leaves %d of the row %s too many", n, r)
 		}
 	}
-	if action.ParseInfo(c.Info).Operation != "RESTORE" {
-		for key, list := range kinds {
-			slices.Sort(list)
-			if len(list) > 1 && !slices.Equal(list, []string{scan.UpdatePostimage, scan.UpdatePreimage}) {
-				return fmt.Errorf("change data has %v of the key %q", list, key)
-			}
+	lacks := func(name string) bool { return snap.Schema().Index(name) < 0 }
+	if slices.ContainsFunc(settings.Key, lacks) { // before the first row
+		kinds = nil
+	}
+	for key, list := range kinds {
+		slices.Sort(list)
+		if len(list) > 1 && !slices.Equal(list, []string{scan.UpdatePostimage, scan.UpdatePreimage}) {
+			return fmt.Errorf("change data has %v of the key %q", list, key)
 		}
 	}
 	return checkFeedMetrics(c, counts)

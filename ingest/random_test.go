@@ -19,6 +19,7 @@ import (
 	"github.com/gscd-io/gscd/delta/objstore/local"
 	"github.com/gscd-io/gscd/delta/objstore/mem"
 	"github.com/gscd-io/gscd/ingest"
+	"github.com/gscd-io/gscd/query/diff"
 	"github.com/gscd-io/gscd/savepoint"
 )
 
@@ -262,11 +263,11 @@ func (tr *trial) rollBack(s step) error {
 		store := faulty.New(tr.store, faulty.Nth(f.call, map[string]faulty.Fault{
 			"crash": {Crash: true}, "lost": {Crash: true, Applied: true}, "error": {}, "unknown": faulty.LostAnswer, "never": faulty.NeverArrived,
 		}[f.kind]))
-		if _, err := savepoint.Rollback(ctx, delta.New(store), name, savepoint.RollbackOptions{Now: time.Now()}); err == nil {
+		if _, err := savepoint.Rollback(ctx, delta.New(store), name, savepoint.RollbackOptions{Now: time.Now(), Differ: diff.Differ}); err == nil {
 			break
 		}
 	}
-	if _, err := savepoint.Rollback(ctx, delta.New(tr.store), name, savepoint.RollbackOptions{Now: time.Now()}); err != nil {
+	if _, err := savepoint.Rollback(ctx, delta.New(tr.store), name, savepoint.RollbackOptions{Now: time.Now(), Differ: diff.Differ}); err != nil {
 		return fmt.Errorf("rollback to %s: %w", name, err)
 	}
 	tr.rolledBackTo(to)
@@ -323,7 +324,7 @@ func (tr *trial) rollBackMeanwhile(s step, topic map[int32][]*event) error {
 	if name == "" {
 		return nil
 	}
-	if _, err := savepoint.Rollback(ctx, delta.New(tr.store), name, savepoint.RollbackOptions{Now: time.Now()}); err != nil {
+	if _, err := savepoint.Rollback(ctx, delta.New(tr.store), name, savepoint.RollbackOptions{Now: time.Now(), Differ: diff.Differ}); err != nil {
 		return err
 	}
 	tr.rolledBackTo(to)
@@ -365,7 +366,7 @@ func (tr *trial) again() error {
 			if name := tr.rolledTo[i]; strings.Contains(name, "@") {
 				return nil // that version is not in this history
 			} else if name != "" {
-				if _, err := savepoint.Rollback(ctx, delta.New(other.store), name, savepoint.RollbackOptions{Now: time.Now()}); err != nil {
+				if _, err := savepoint.Rollback(ctx, delta.New(other.store), name, savepoint.RollbackOptions{Now: time.Now(), Differ: diff.Differ}); err != nil {
 					return fmt.Errorf("from version %d on, step %d: %w", v, i, err)
 				}
 			}

@@ -30,7 +30,7 @@ const (
 // Fault is one thing that is not as it should be.
 type Fault struct {
 	// Check names what found it: log, settings, properties, map, seal, island,
-	// checkpoint, backup, list, savepoint, file, held, marker, rows, totals.
+	// checkpoint, backup, list, savepoint, file, change_data, held, marker, rows, totals.
 	Check    string
 	Severity Severity
 	// Label is the first savepoint that suffers, "" where none does.
@@ -177,6 +177,9 @@ func (c *checker) run(ctx context.Context) error {
 		return err
 	}
 	c.checkFiles()
+	if err := c.checkChangeData(ctx); err != nil {
+		return err
+	}
 	if err := c.checkSideFiles(ctx); err != nil {
 		return err
 	}

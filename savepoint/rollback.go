@@ -28,6 +28,10 @@ type RollbackOptions struct {
 	// are not known (a recording, no broker): then nothing is checked.
 	Earliest map[change.PartitionID]int64
 	Now      time.Time
+	// Differ finds what the rollback changes, for the change data of a table that keeps
+	// some. Without it readers take the rows of the files that come and go, in which a row
+	// that was moved is deleted and inserted.
+	Differ Differ
 }
 
 // Plan says what a rollback does, or did.
@@ -45,6 +49,10 @@ type Plan struct {
 	RowsThen     int64 `json:"rows_then"`
 	// Offsets are where each partition goes on.
 	Offsets map[string]int64 `json:"offsets"`
+	// ChangeFiles is how many files of change data were written. NoChangeData says why
+	// none were, though the table keeps some: rows that go can't be read.
+	ChangeFiles  int    `json:"change_files,omitempty"`
+	NoChangeData string `json:"no_change_data,omitempty"`
 	// Committed is the version of the rollback, -1 for a dry run.
 	Committed int64 `json:"committed"`
 }
@@ -145,6 +153,9 @@ func rollback(ctx context.Context, table *delta.Table, s *delta.Snapshot, to str
 	next.Late, next.Seals, next.Slice = nil, nil, nil
 	next.FirstUnseen = 0 // what others did is undone
 	m.resealAsOf(r.Entry.Label, target, s, tx)
+	if err := feedRollback(ctx, tx, table.Store(), s, target, adds, removes, o, plan); err != nil {
+		return nil, nil, fmt.Errorf("roll back to %s: %w", to, err)
+	}
 	version, conflict, err := Commit(ctx, tx, next, "RESTORE", map[string]string{"to": plan.To})
 	if err != nil {
 		return nil, nil, fmt.Errorf("roll back to %s: %w", to, err)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gscd-io/gscd/ingest/change"
 	"github.com/gscd-io/gscd/ingest/kafka"
+	"github.com/gscd-io/gscd/query/diff"
 	"github.com/gscd-io/gscd/query/output"
 	"github.com/gscd-io/gscd/savepoint"
 )
@@ -42,7 +43,7 @@ goes on, incomplete.`,
 			if to == "" {
 				return usagef("give the label to go back to: --to LABEL")
 			}
-			o := savepoint.RollbackOptions{NoReplay: noReplay, DryRun: dryRun, Now: time.Now()}
+			o := savepoint.RollbackOptions{NoReplay: noReplay, DryRun: dryRun, Now: time.Now(), Differ: diff.Differ}
 			return a.rollback(c.Context(), to, o, yes)
 		},
 	}
@@ -86,6 +87,9 @@ func (a *app) rollback(ctx context.Context, to string, o savepoint.RollbackOptio
 		a.noticef("nothing to do: %s stands at %s already", t.Name, plan.To)
 	case o.Earliest == nil && !o.NoReplay:
 		a.noticef("replay was not checked: no brokers are configured for %s", t.Name)
+	}
+	if plan.NoChangeData != "" {
+		a.noticef("the rollback has no change data, since rows that go can't be read: %s", plan.NoChangeData)
 	}
 	if err := a.printObject(planRecord(plan, o.DryRun)); err != nil || o.DryRun {
 		return err

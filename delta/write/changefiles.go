@@ -22,7 +22,7 @@ type ChangeFiles struct {
 // commit, are s (column mapping applied) and m. memory bounds the rows and unfinished
 // files that are held, in bytes.
 func NewChangeFiles(ctx context.Context, store objstore.Store, s *schema.Schema, m *action.Metadata, memory int64) (*ChangeFiles, error) {
-	l, err := layoutOf(s, m)
+	l, err := changeLayoutOf(s, m)
 	if err != nil {
 		return nil, err
 	}

@@ -27,6 +27,15 @@ type layout struct {
 
 // layoutOf gives the layout of a version whose schema has column mapping applied.
 func layoutOf(s *schema.Schema, m *action.Metadata) (*layout, error) {
+	l, err := changeLayoutOf(s, m)
+	if err == nil && len(l.columns) == 0 {
+		return nil, fmt.Errorf("%w: every column is a partition column, or void", ErrColumn)
+	}
+	return l, err
+}
+
+// changeLayoutOf is layoutOf for change data files, which have a column of their own.
+func changeLayoutOf(s *schema.Schema, m *action.Metadata) (*layout, error) {
 	l := &layout{schema: s, metadata: m}
 	for _, name := range m.PartitionColumns {
 		i := s.Index(name)
@@ -45,9 +54,6 @@ func layoutOf(s *schema.Schema, m *action.Metadata) (*layout, error) {
 			l.data = append(l.data, i)
 			l.columns = append(l.columns, columnOf(&s.Fields[i]))
 		}
-	}
-	if len(l.columns) == 0 {
-		return nil, fmt.Errorf("%w: every column is a partition column, or void", ErrColumn)
 	}
 	l.leaves = stats.Leaves(fields)
 	l.indexed = stats.Indexed(m.Configuration, l.leaves)
