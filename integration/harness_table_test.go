@@ -14,6 +14,7 @@ import (
 	"github.com/gscd-io/gscd/ingest/change"
 	"github.com/gscd-io/gscd/ingest/deadletter"
 	"github.com/gscd-io/gscd/progress"
+	"github.com/gscd-io/gscd/query/diff"
 	"github.com/gscd-io/gscd/savepoint"
 	"github.com/gscd-io/gscd/snapshotter"
 )
@@ -199,7 +200,7 @@ func (r *rig) deadLetters() []deadletter.Entry {
 // rollback runs `gscd rollback --to LABEL`.
 func (r *rig) rollback(to string) *savepoint.Plan {
 	r.t.Helper()
-	plan, err := savepoint.Rollback(ctx, r.table(), to, savepoint.RollbackOptions{Now: r.clock})
+	plan, err := savepoint.Rollback(ctx, r.table(), to, savepoint.RollbackOptions{Now: r.clock, Differ: diff.Differ})
 	if err != nil {
 		r.t.Fatalf("roll back to %s: %v", to, err)
 	}
