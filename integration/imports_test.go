@@ -66,6 +66,8 @@ var layers = []rule{
 
 	// Which event deleted a row is in the delete markers alone.
 	{"query", []string{"delta", "savepoint", "snapshotter", "progress", "ingest/marker"}},
+	// What it writes to, and what of: a topic, and the changes of a table.
+	{"sink", []string{"delta", "savepoint", "snapshotter", "progress", "query", "ingest/kafka", "ingest/change"}},
 	{"scd2", []string{"delta", "savepoint", "snapshotter", "progress", "query"}},
 	{"capture", []string{"ingest/change", "ingest/decode"}},
 

@@ -25,6 +25,11 @@ type changesFlags struct {
 	fromTimestamp, toTimestamp string
 	net                        bool
 	key, columns, output       string
+	// of --follow
+	follow, sealed bool
+	poll           time.Duration
+	// of --to-topic
+	sink sinkFlags
 }
 
 func newChangesCommand(a *app) *cobra.Command {
@@ -49,7 +54,9 @@ one before do not share.`,
 		Example: `  gscd changes --from 2022-07-16 --to 2022-07-17
   gscd changes --from 2022-07-16 --to 2022-07-16 --net --format csv
   gscd changes --from-version 120 --to-version 130
-  gscd changes --from-timestamp 2022-07-17T08:00 --output changes.parquet`,
+  gscd changes --from-timestamp 2022-07-17T08:00 --output changes.parquet
+  gscd changes --follow --from-version 131 --format jsonl
+  gscd changes --follow --to-topic user_dim.changes --brokers kafka:9092 --shape debezium`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			for _, name := range []string{"from-version", "to-version"} {
@@ -65,9 +72,27 @@ one before do not share.`,
 			}
 			byLabel := f.to != "" && (f.fromVersion >= 0 || f.fromTimestamp != "")
 			byOther := f.from != "" && (f.toVersion >= 0 || f.toTimestamp != "")
+			bounded := f.to != "" || f.toVersion >= 0 || f.toTimestamp != ""
 			switch {
 			case byLabel, byOther:
 				return usagef("bounds are two labels, or versions and times: --from goes with --to, --from-version and --from-timestamp with --to-version and --to-timestamp")
+			case (f.follow || f.sink.topic != "") && (bounded || f.output != ""):
+				return usagef("--follow and --to-topic have no end: leave --to, --to-version, --to-timestamp and --output out")
+			case f.sealed && !f.follow && f.sink.topic == "":
+				return usagef("--sealed goes with --follow or --to-topic")
+			case f.poll <= 0:
+				return usagef("--poll %s: give a time above 0", f.poll)
+			case f.sink.topic != "":
+				if err := f.sink.check(c); err != nil {
+					return err
+				}
+				c.Annotations = map[string]string{stopsCleanly: "yes"}
+				return a.publishChanges(c, f)
+			case f.sink.used(c) != "":
+				return usagef("--%s goes with --to-topic", f.sink.used(c))
+			case f.follow:
+				c.Annotations = map[string]string{stopsCleanly: "yes"}
+				return a.followChanges(c.Context(), f)
 			case f.from == "" && f.fromVersion < 0 && f.fromTimestamp == "":
 				return usagef("give --from LABEL, --from-version N or --from-timestamp TIME")
 			}
@@ -90,6 +115,10 @@ one before do not share.`,
 	flags.StringVar(&f.key, "key", "", "key `columns` for --net, A,B (default: the table's)")
 	flags.StringVar(&f.columns, "columns", "", "print these `columns`: A,B")
 	flags.StringVar(&f.output, "output", "", "write to a `file`, which appears when it is whole: .parquet, .csv, .json, .jsonl, or as --format says")
+	flags.BoolVar(&f.follow, "follow", false, "go on as versions are committed, until stopped; begins now without --from")
+	flags.BoolVar(&f.sealed, "sealed", false, "of --follow and --to-topic: wait for the seal of each label")
+	flags.DurationVar(&f.poll, "poll", time.Second, "of --follow: `time` between two looks at the log")
+	f.sink.add(flags)
 	c.MarkFlagsMutuallyExclusive("from", "from-version", "from-timestamp")
 	c.MarkFlagsMutuallyExclusive("to", "to-version", "to-timestamp")
 	return c
@@ -136,13 +165,18 @@ func changesFault(t *openedTable, err error) error {
 	return fmt.Errorf("table %s: %w", t.Name, err)
 }
 
-// feed opens the change data of a table, with the key columns of a flag or its own.
-func (a *app) feed(t *openedTable, key string) (*changes.Feed, error) {
+// changeOptions are those of reading changes, with the key columns of a flag.
+func (a *app) changeOptions(key string) changes.Options {
 	o := changes.Options{Notice: func(text string) { a.noticef("%s", text) }}
 	if key != "" {
 		o.Key = strings.Split(key, ",")
 	}
-	feed, err := changes.Open(t.table, t.newest, t.labels, o)
+	return o
+}
+
+// feed opens the change data of a table, with the key columns of a flag or its own.
+func (a *app) feed(t *openedTable, key string) (*changes.Feed, error) {
+	feed, err := changes.Open(t.table, t.newest, t.labels, a.changeOptions(key))
 	switch {
 	case errors.Is(err, scan.ErrColumn):
 		return nil, usagef("--key: %w", err)
@@ -193,12 +227,8 @@ func (f changesFlags) versions(ctx context.Context, a *app, t *openedTable) (fro
 	newest := t.newest.Version()
 	from, to = f.fromVersion, f.toVersion
 	if f.fromTimestamp != "" {
-		at, err := parseTime(f.fromTimestamp, t.zone())
-		if err != nil {
-			return 0, 0, usagef("--from-timestamp: %w", err)
-		}
-		if from, err = firstSince(ctx, t, at); err != nil {
-			return 0, 0, fmt.Errorf("table %s: %w", t.Name, err)
+		if from, err = f.since(ctx, t); err != nil {
+			return 0, 0, err
 		}
 	}
 	if f.toTimestamp != "" {
@@ -223,6 +253,19 @@ func (f changesFlags) versions(ctx context.Context, a *app, t *openedTable) (fro
 	}
 	a.noticef("versions %d to %d", from, to)
 	return from, to, nil
+}
+
+// since finds the first version of --from-timestamp.
+func (f changesFlags) since(ctx context.Context, t *openedTable) (int64, error) {
+	at, err := parseTime(f.fromTimestamp, t.zone())
+	if err != nil {
+		return 0, usagef("--from-timestamp: %w", err)
+	}
+	from, err := firstSince(ctx, t, at)
+	if err != nil {
+		return 0, fmt.Errorf("table %s: %w", t.Name, err)
+	}
+	return from, nil
 }
 
 // firstSince finds the first version that was committed at a time or after it; one above

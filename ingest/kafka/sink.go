@@ -18,9 +18,9 @@ import (
 // What a topic that is written to must have.
 var (
 	// ErrNotThere: the topic to write to does not exist; it is not created.
-	ErrNotThere = errors.New("the topic to write to does not exist: create it, or correct dead_letter.to")
+	ErrNotThere = errors.New("the topic to write to does not exist: create it, or correct its name")
 	// ErrNotWritable: the brokers say that we may not write to it.
-	ErrNotWritable = errors.New("the right WRITE on the topic is missing: grant it to gscd's user, or correct dead_letter.to")
+	ErrNotWritable = errors.New("the right WRITE on the topic is missing: grant it to gscd's user, or correct the topic's name")
 )
 
 // Sink writes records to one topic, each at least once: what a call has written
@@ -72,33 +72,41 @@ func (s *Sink) Check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := writable(ctx, cl, s.topic); err != nil {
+		return err
+	}
+	if _, _, err := cl.ProducerID(ctx); err != nil {
+		return fmt.Errorf("topic %s: begin to write: %w", s.topic, err)
+	}
+	return nil
+}
+
+// writable asks the brokers whether a topic is there and may be written to.
+func writable(ctx context.Context, cl *kgo.Client, topic string) error {
 	req := kmsg.NewPtrMetadataRequest()
 	req.AllowAutoTopicCreation, req.IncludeTopicAuthorizedOperations = false, true
 	t := kmsg.NewMetadataRequestTopic()
-	t.Topic = &s.topic
+	t.Topic = &topic
 	req.Topics = append(req.Topics, t)
 	resp, err := req.RequestWith(ctx, cl)
 	if err != nil {
-		return fmt.Errorf("topic %s: %w", s.topic, err)
+		return fmt.Errorf("topic %s: %w", topic, err)
 	}
 	if len(resp.Topics) != 1 {
-		return fmt.Errorf("topic %s: the brokers told of %d topics", s.topic, len(resp.Topics))
+		return fmt.Errorf("topic %s: the brokers told of %d topics", topic, len(resp.Topics))
 	}
 	switch err := kerr.ErrorForCode(resp.Topics[0].ErrorCode); {
 	case errors.Is(err, kerr.UnknownTopicOrPartition), errors.Is(err, kerr.InvalidTopicException):
-		return fmt.Errorf("topic %s: %w", s.topic, ErrNotThere)
+		return fmt.Errorf("topic %s: %w", topic, ErrNotThere)
 	case errors.Is(err, kerr.TopicAuthorizationFailed):
-		return fmt.Errorf("topic %s: %w", s.topic, ErrNotWritable)
+		return fmt.Errorf("topic %s: %w", topic, ErrNotWritable)
 	case err != nil:
-		return fmt.Errorf("topic %s: %w", s.topic, err)
+		return fmt.Errorf("topic %s: %w", topic, err)
 	}
 	// Brokers that do not tell give no operation at all, or the smallest number.
 	const write = 1 << 4
 	if may := resp.Topics[0].AuthorizedOperations; may > 0 && may&write == 0 {
-		return fmt.Errorf("topic %s: %w", s.topic, ErrNotWritable)
-	}
-	if _, _, err := cl.ProducerID(ctx); err != nil {
-		return fmt.Errorf("topic %s: begin to write: %w", s.topic, err)
+		return fmt.Errorf("topic %s: %w", topic, ErrNotWritable)
 	}
 	return nil
 }

@@ -159,6 +159,10 @@ type stretch struct {
 	from, to int64
 	// source[i] is the place of the i-th of Columns in the stretch's, -1 where it has none.
 	source []int
+	// compared tells that the one version is compared with that before it: it brought
+	// other columns, and rows went that may have cells of columns that went with them.
+	compared  bool
+	committed time.Time
 }
 
 // plan is what is known of a range before its changes are read.
@@ -225,10 +229,11 @@ func (f *Feed) survey(ctx context.Context, from, to int64, without []progress.Sp
 		if !on {
 			return nil, fmt.Errorf("%w: %s is not true in version %d", ErrNoChanges, delta.PropertyChangeDataFeed, v.Version)
 		}
-		if fresh {
-			p.stretches = append(p.stretches, stretch{from: v.Version})
-			fresh = false
+		compared := v.Metadata != nil && v.Version > 0 && len(f.key) > 0 && len(v.CDC) == 0 && len(v.Removes) > 0
+		if fresh || compared {
+			p.stretches = append(p.stretches, stretch{from: v.Version, compared: compared, committed: v.Committed})
 		}
+		fresh = compared
 		p.stretches[len(p.stretches)-1].to = v.Version
 	}
 	for i := range p.stretches {
@@ -284,6 +289,9 @@ func within(spans []progress.Span, version int64) bool {
 
 // match finds the newest version's columns among those of a stretch.
 func (f *Feed) match(ctx context.Context, s *stretch) error {
+	if s.compared {
+		return nil
+	}
 	then := f.newest
 	if s.to < then.Version() {
 		var err error
@@ -319,6 +327,9 @@ func fits(from, to schema.Type) bool {
 
 // read gives the changes of a stretch.
 func (f *Feed) read(ctx context.Context, s *stretch, p *plan, yield func(*Change, error) bool) error {
+	if s.compared {
+		return f.readCompared(ctx, s, p, yield)
+	}
 	c := Change{Row: make([]schema.Value, len(s.source))}
 	for b, err := range scan.Changes(ctx, f.table, s.from, s.to, nil) {
 		if err != nil {
@@ -333,6 +344,34 @@ func (f *Feed) read(ctx context.Context, s *stretch, p *plan, yield func(*Change
 					c.Row[i] = b.Columns[at][r]
 				}
 			}
+			if !yield(&c, nil) {
+				return errEnough
+			}
+		}
+	}
+	return nil
+}
+
+// readCompared gives the changes of one version by comparing it with that before it.
+func (f *Feed) readCompared(ctx context.Context, s *stretch, p *plan, yield func(*Change, error) bool) error {
+	before, err := f.at(ctx, s.from-1)
+	if err != nil {
+		return err
+	}
+	now, err := f.at(ctx, s.from)
+	if err != nil {
+		return err
+	}
+	keys, err := f.difference(ctx, before, now)
+	if err != nil {
+		return err
+	}
+	u := &Unit{Version: s.from, Committed: s.committed, Label: p.label(s.from)}
+	for k, err := range keys {
+		if err != nil {
+			return err
+		}
+		for _, c := range k.Changes(u) {
 			if !yield(&c, nil) {
 				return errEnough
 			}

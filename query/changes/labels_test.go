@@ -115,8 +115,11 @@ func (g *rig) check(o changes.Options) {
 	g.t.Helper()
 	f, m := open(g.t, g.table, o)
 	entries := slices.DeleteFunc(slices.Clone(m.Entries), func(e savepoint.Entry) bool { return e.Kept || e.State == savepoint.RolledBack })
-	for i := 1; i < len(entries); i++ {
-		before := rowsAt(g.t, g.table, entries[i-1].Version, f.Columns())
+	for i := range entries {
+		before := rows{}
+		if i > 0 {
+			before = rowsAt(g.t, g.table, entries[i-1].Version, f.Columns())
+		}
 		for _, to := range entries[i:] {
 			what := entries[i].Name + " to " + to.Name
 			after := rowsAt(g.t, g.table, to.Version, f.Columns())
@@ -188,4 +191,110 @@ func TestLabels(t *testing.T) {
 	g.put(19, "u", 1, map[string]any{"v": "later"})
 	g.ingest()
 	g.check(changes.Options{Memory: 1})
+}
+
+// Without change data the changes of a label come from its savepoints, and a reader is told.
+func TestLabelsCompared(t *testing.T) {
+	g := newRig(t, false)
+	g.days()
+	g.ingest()
+	told := 0
+	g.check(changes.Options{Notice: func(text string) {
+		if !strings.Contains(text, "were compared") {
+			t.Errorf("notice %q", text)
+		}
+		told++
+	}})
+	if told == 0 {
+		t.Error("nobody was told")
+	}
+	f, m := open(t, g.table, changes.Options{})
+	for _, err := range f.Versions(ctx, 1, f.Newest()) {
+		if !errors.Is(err, changes.ErrNoChanges) || !strings.Contains(err.Error(), "there is no change data of versions up to") {
+			t.Errorf("by version: %v", err)
+		}
+	}
+	if _, err := savepoint.Delete(ctx, g.table, "2022-07-15", time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	f, m = open(t, g.table, changes.Options{})
+	if _, err := f.Before("2022-07-16"); err != nil || len(m.Entries) == 0 {
+		t.Error(err)
+	}
+	for _, err := range f.Labels(ctx, "2022-07-15", "2022-07-16") {
+		if !errors.Is(err, savepoint.ErrDeleted) {
+			t.Errorf("a deleted label: %v", err)
+		}
+	}
+}
+
+// Whoever follows a table gets each version once, and the state of each seal, whatever
+// was rolled back in between.
+func TestFollow(t *testing.T) {
+	for _, changeData := range []bool{true, false} {
+		g := newRig(t, changeData)
+		g.days()
+		g.ingest()
+		sealed := changes.Follow{Table: g.table, Position: -1, Sealed: true}
+		each := changes.Follow{Table: g.table, Position: -1}
+		atSeal, atEnd := rows{}, rows{}
+		ends := 0
+		look := func() {
+			t.Helper()
+			sealed.Table, each.Table = g.table, g.table
+			feed, list, err := sealed.Look(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, end := range list {
+				u, done, err := feed.NetBetween(ctx, sealed.Position, end)
+				if err != nil {
+					t.Fatal(err)
+				}
+				// Rows are in the columns of today: those of before are read again in them.
+				atSeal = rowsAt(t, g.table, sealed.Position, feed.Columns()).apply(t, unit(t, feed, u))
+				equal(t, "sealed "+u.Label, atSeal, rowsAt(t, g.table, end, feed.Columns()))
+				done()
+				if u.Label == "" || u.Version != end {
+					t.Errorf("unit %q of version %d", u.Label, u.Version)
+				}
+				sealed.Position = end
+				ends++
+			}
+			if !changeData {
+				return
+			}
+			feed, list, err = each.Look(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, end := range list {
+				from := each.Position + 1
+				if from == 0 {
+					from = 2 // before it there was no change data
+				}
+				atEnd = rowsAt(t, g.table, from-1, feed.Columns()).apply(t, collectUnits(t, feed, feed.NetVersions(ctx, from, end)))
+				equal(t, "each", atEnd, rowsAt(t, g.table, end, feed.Columns()))
+				each.Position = end
+			}
+		}
+		look()
+		if _, err := savepoint.Rollback(ctx, g.table, "2022-07-15", savepoint.RollbackOptions{Now: time.Now()}); err != nil {
+			t.Fatal(err)
+		}
+		look()
+		g.ingest()
+		look()
+		g.put(19, "u", 1, map[string]any{"v": "later"})
+		g.ingest()
+		look()
+		look()
+		if ends < 5 {
+			t.Errorf("%d seals", ends)
+		}
+		sealed.Position = 1000
+		if _, _, err := sealed.Look(ctx); !errors.Is(err, changes.ErrReplaced) {
+			t.Errorf("a table that is behind: %v", err)
+		}
+	}
 }
