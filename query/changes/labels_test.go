@@ -13,7 +13,6 @@ import (
 
 	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/delta/objstore/mem"
-	"github.com/gscd-io/gscd/delta/write"
 	"github.com/gscd-io/gscd/ingest"
 	"github.com/gscd-io/gscd/ingest/recording"
 	"github.com/gscd-io/gscd/query/changes"
@@ -51,7 +50,7 @@ func newRig(t testing.TB, changeData bool) *rig {
 		}
 		o := ingest.Options{
 			Name: "t", Store: g.store, DeadLetterStore: g.dead, Calendar: calendar, Key: []string{"id"}, BatchRows: 4,
-			DriftWait: 10 * time.Minute, DriftIdle: 5 * time.Minute, Now: func() time.Time { return time.UnixMilli(g.clock) }, UntilEnd: true,
+			DriftWait: 10 * time.Minute, DriftIdle: 5 * time.Minute, Now: func() time.Time { return time.UnixMilli(g.clock) }, UntilEnd: true, ChangeData: changeData,
 		}
 		lane, err := ingest.New(o, source)
 		if err != nil {
@@ -62,13 +61,6 @@ func newRig(t testing.TB, changeData bool) *rig {
 		}
 		if g.table, err = delta.Open(ctx, g.store); err != nil {
 			t.Fatal(err)
-		}
-		if s, err := g.table.Snapshot(ctx); err != nil {
-			t.Fatal(err)
-		} else if _, on := s.Property(delta.PropertyChangeDataFeed); changeData && !on {
-			if _, err := write.Alter(ctx, g.table, []write.Change{write.SetProperties(map[string]string{delta.PropertyChangeDataFeed: "true"})}); err != nil {
-				t.Fatal(err)
-			}
 		}
 	}
 	return g
@@ -96,7 +88,6 @@ func (g *rig) days() {
 	for id := range 6 {
 		g.put(14, "c", id, map[string]any{"v": "first"})
 	}
-	g.ingest()
 	g.put(15, "u", 1, map[string]any{"v": "once"})
 	g.put(15, "u", 2, map[string]any{"v": "once"})
 	g.put(15, "d", 3, map[string]any{})
@@ -145,7 +136,7 @@ func TestLabels(t *testing.T) {
 	g := newRig(t, true)
 	g.days()
 	g.ingest()
-	g.check(changes.Options{})
+	g.check(changes.Options{Notice: func(text string) { t.Errorf("with change data: %s", text) }})
 
 	f, m := open(t, g.table, changes.Options{})
 	got := ""
@@ -270,9 +261,6 @@ func TestFollow(t *testing.T) {
 			}
 			for _, end := range list {
 				from := each.Position + 1
-				if from == 0 {
-					from = 2 // before it there was no change data
-				}
 				atEnd = rowsAt(t, g.table, from-1, feed.Columns()).apply(t, collectUnits(t, feed, feed.NetVersions(ctx, from, end)))
 				equal(t, "each", atEnd, rowsAt(t, g.table, end, feed.Columns()))
 				each.Position = end
