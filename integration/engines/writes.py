@@ -18,6 +18,8 @@ level, as the cases have them; columns that are not named become NULL.
     comment text
 and not in Trino
     overwrite rows
+and in delta-rs alone
+    vacuum                "hours" overrides what the table says
 and in Spark alone
     rename from, to       turns on column mapping
     replace rows          CREATE OR REPLACE TABLE
@@ -84,6 +86,9 @@ def delta_rs():
             DeltaTable(path).alter.add_columns([Field(q["column"], PrimitiveType("string"), nullable=True)])
         elif what == "restore":
             DeltaTable(path).restore(q["version"])
+        elif what == "vacuum":
+            hours = q.get("hours")
+            DeltaTable(path).vacuum(retention_hours=hours, enforce_retention_duration=hours is None, dry_run=False)
         elif what == "comment":
             DeltaTable(path).alter.set_table_description(q["text"])
         else:
@@ -105,6 +110,7 @@ def spark(jars):
         .config("spark.sql.shuffle.partitions", "1")
         # Tables of some rows: plans and code made for large ones are most of the time.
         .config("spark.databricks.delta.snapshotPartitions", "1")
+        .config("spark.sql.sources.parallelPartitionDiscovery.parallelism", "1")  # VACUUM has 10,000 tasks
         .config("spark.sql.adaptive.enabled", "false")
         .config("spark.sql.codegen.wholeStage", "false")
         .config("spark.driver.extraJavaOptions", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m")
