@@ -4,6 +4,7 @@ package integration
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -123,6 +124,21 @@ func large(t *testing.T, s objstore.Store) {
 	}
 }
 
+// probed has each store find out, as at the start of the program, that the storage keeps
+// the condition of a commit.
+func probed(t *testing.T, stores []objstore.Store) {
+	t.Helper()
+	for _, s := range stores {
+		p, ok := s.(interface{ Probe(context.Context) error })
+		if !ok {
+			t.Fatalf("%s has no probe", s)
+		}
+		if err := p.Probe(ctx); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 const googleBucket = "lake"
 
 // startGoogle starts an emulator of Google Cloud Storage with a bucket, and gives its URL.
@@ -162,6 +178,7 @@ func TestGoogleConformance(t *testing.T) {
 		stores = append(stores, openGoogle(t, url, "race"))
 	}
 	raceCommits(t, stores, 20, 900)
+	probed(t, stores)
 	other, err := gcs.Open(ctx, "nowhere", "t", gcs.Options{Endpoint: url, Anonymous: true})
 	if err != nil {
 		t.Fatal(err)
@@ -238,6 +255,7 @@ func TestAzureConformance(t *testing.T) {
 		stores = append(stores, openAzure(t, azureOptions(url), "race"))
 	}
 	raceCommits(t, stores, 20, 900)
+	probed(t, stores)
 	t.Run("signature", func(t *testing.T) { azureSignature(t, url) })
 	t.Run("bad input", func(t *testing.T) { azureBadInput(t, url) })
 }

@@ -42,6 +42,7 @@ type Options struct {
 // connections. It is safe for concurrent use.
 type Client struct {
 	api     *storage.Service
+	http    *http.Client // for what the SDK does not do
 	service *attempt.Service
 }
 
@@ -75,7 +76,8 @@ func NewClient(ctx context.Context, o Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.api, err = storage.NewService(ctx, append(opts, option.WithHTTPClient(attempt.NewClient(signed)))...)
+	c.http = attempt.NewClient(signed)
+	c.api, err = storage.NewService(ctx, append(opts, option.WithHTTPClient(c.http))...)
 	if err != nil {
 		return nil, fmt.Errorf("open Google Cloud Storage: %w", err)
 	}

@@ -17,8 +17,8 @@
 //  2. A write without a clear answer is looked up before anything is concluded:
 //     each leaves a random token in its object's metadata (gscd-write). An object
 //     without one is this write's if its bytes are.
-//  3. Every object is sent with its CRC-32C, and compared with it when it is
-//     read whole.
+//  3. Every object is sent with its CRC-32C, or compared with it after an upload
+//     in pieces, and compared with it when it is read whole.
 //  4. Requests are made again by package attempt only.
 //  5. No error and no name has a secret in it.
 package gcs

@@ -32,6 +32,10 @@ type fake struct {
 	objects map[string]*object
 	// page is the number of objects on a page of a listing.
 	page int
+	// sessions are the uploads in pieces, by their number less one; nil is an ended one.
+	sessions []*object
+	// takes bounds what is taken of a piece, 0: all.
+	takes int
 }
 
 type object struct {
@@ -88,6 +92,8 @@ func (f *fake) serve(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "not found", http.StatusNotFound)
 	case name != bucket:
 		refuse(w, http.StatusNotFound, "notFound", "The specified bucket does not exist.")
+	case upload && r.URL.Query().Get("uploadType") == "resumable":
+		f.resumable(w, r, body)
 	case upload && r.Method == http.MethodPost:
 		f.insert(w, r, body)
 	case r.Method == http.MethodGet && !isObject:
@@ -142,6 +148,56 @@ func (f *fake) insert(w http.ResponseWriter, r *http.Request, body []byte) {
 	o.Size = strconv.Itoa(len(o.data))
 	f.objects[o.Name] = o
 	fmt.Fprint(w, `{"generation":"1"}`)
+}
+
+// resumable answers what belongs to an upload in pieces.
+func (f *fake) resumable(w http.ResponseWriter, r *http.Request, body []byte) {
+	q := r.URL.Query()
+	if r.Method == http.MethodPost {
+		o := &object{Kind: "storage#object", Name: q.Get("name")}
+		if err := json.Unmarshal(body, o); err != nil {
+			refuse(w, http.StatusBadRequest, "invalid", err.Error())
+			return
+		}
+		f.sessions = append(f.sessions, o)
+		w.Header().Set("Location", fmt.Sprintf("%s%s?uploadType=resumable&upload_id=%d", f.URL, r.URL.Path, len(f.sessions)))
+		return
+	}
+	id, _ := strconv.Atoi(q.Get("upload_id"))
+	if id < 1 || id > len(f.sessions) || f.sessions[id-1] == nil {
+		refuse(w, http.StatusGone, "gone", "the upload is over")
+		return
+	}
+	o := f.sessions[id-1]
+	if r.Method == http.MethodDelete {
+		f.sessions[id-1] = nil
+		w.WriteHeader(499)
+		return
+	}
+	span, total, _ := strings.Cut(strings.TrimPrefix(r.Header.Get("Content-Range"), "bytes "), "/")
+	if span != "*" {
+		var first, last int
+		fmt.Sscanf(span, "%d-%d", &first, &last)
+		if o.Size != "" || first != len(o.data) || last-first+1 != len(body) || total == "*" && len(body)%(256<<10) != 0 {
+			refuse(w, http.StatusBadRequest, "invalid", "a piece in the wrong place: "+r.Header.Get("Content-Range"))
+			return
+		}
+		if f.takes > 0 {
+			body = body[:min(len(body), f.takes)]
+		}
+		o.data = append(o.data, body...)
+	}
+	if total != strconv.Itoa(len(o.data)) {
+		if len(o.data) > 0 {
+			w.Header().Set("Range", fmt.Sprintf("bytes=0-%d", len(o.data)-1))
+		}
+		w.WriteHeader(http.StatusPermanentRedirect)
+		return
+	}
+	o.Size, o.Updated = total, time.Now().UTC()
+	o.Crc32c = base64.StdEncoding.EncodeToString(binary.BigEndian.AppendUint32(nil, crc32.Checksum(o.data, crc32.MakeTable(crc32.Castagnoli))))
+	f.objects[o.Name] = o
+	json.NewEncoder(w).Encode(o)
 }
 
 func (f *fake) list(w http.ResponseWriter, r *http.Request) {

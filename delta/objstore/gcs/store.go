@@ -30,7 +30,7 @@ type Store struct {
 	probe  attempt.Probe
 }
 
-var _ objstore.Store = (*Store)(nil)
+var _ objstore.Streamer = (*Store)(nil)
 
 // String implements objstore.Store: "gs://bucket/prefix".
 func (s *Store) String() string {
@@ -144,7 +144,7 @@ func (s *Store) Head(ctx context.Context, key string) (objstore.Object, error) {
 
 func (s *Store) head(ctx context.Context, r attempt.Request) (o *storage.Object, err error) {
 	_, err = s.client.service.Do(ctx, r, func(ctx context.Context) (err error) {
-		o, err = s.client.api.Objects.Get(s.bucket, s.prefix+r.Key).Fields("name", "size", "updated", "metadata").Context(ctx).Do()
+		o, err = s.client.api.Objects.Get(s.bucket, s.prefix+r.Key).Fields("name", "size", "updated", "metadata", "crc32c").Context(ctx).Do()
 		return err
 	})
 	return o, err
@@ -279,8 +279,10 @@ func (s *Store) List(ctx context.Context, prefix, startAfter string) iter.Seq2[o
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // checksum is the CRC-32C of data as Google writes it.
-func checksum(data []byte) string {
-	return base64.StdEncoding.EncodeToString(binary.BigEndian.AppendUint32(nil, crc32.Checksum(data, castagnoli)))
+func checksum(data []byte) string { return sumText(crc32.Checksum(data, castagnoli)) }
+
+func sumText(sum uint32) string {
+	return base64.StdEncoding.EncodeToString(binary.BigEndian.AppendUint32(nil, sum))
 }
 
 // sumOf is the CRC-32C of an object in the headers of its content, "" where
