@@ -37,6 +37,7 @@ both checkpoint
 both open-large # from our checkpoint
 theirs duckdb open-large
 both append
+ours append-rows
 ours fill-peer > /dev/null
 both delete
 both merge

@@ -66,6 +66,9 @@ const (
 	// columnsPerTask keeps neighbouring cells, which share cache lines, together.
 	columnsPerTask = 4
 	maxValueBytes  = 512 << 20
+	// batchRows bounds the rows of a column that are encoded before a row group's size is
+	// looked at again.
+	batchRows = 8192
 )
 
 // Encoder makes Parquet files of rows. It is reused for many files and is not
@@ -182,6 +185,20 @@ func (e *Encoder) groupRows(rows [][]schema.Value) int {
 	return min(e.opts.RowGroupRows, max(1, int(e.opts.RowGroupBytes)/max(1, size/n)))
 }
 
+// plainBytes is about what a batch takes as it stands.
+func (e *Encoder) plainBytes(batch [][]schema.Value) (n int64) {
+	for _, column := range batch {
+		n += 8 * int64(len(column))
+		if len(column) == 0 || column[0].Kind == schema.Int || column[0].Kind == schema.Double {
+			continue // the cells of such columns have no texts
+		}
+		for i := range column {
+			n += int64(len(column[i].S))
+		}
+	}
+	return n
+}
+
 // encodeGroup encodes the rows of one row group; base is the first one's
 // number in the file.
 func (e *Encoder) encodeGroup(rows [][]schema.Value, base int) error {
@@ -189,9 +206,28 @@ func (e *Encoder) encodeGroup(rows [][]schema.Value, base int) error {
 		return e.encodeNested(rows, base)
 	}
 	tasks := (len(e.columns) + columnsPerTask - 1) / columnsPerTask
+	if len(rows)*len(e.columns) < parallelCells {
+		tasks = 1
+	}
+	return e.inParallel(tasks, func(task int) error {
+		from, to := task*columnsPerTask, min((task+1)*columnsPerTask, len(e.columns))
+		if tasks == 1 {
+			to = len(e.columns)
+		}
+		return e.encodeColumns(rows, base, from, to)
+	})
+}
+
+// inParallel does tasks by the Encoder's goroutines, until one fails.
+func (e *Encoder) inParallel(tasks int, do func(task int) error) error {
 	workers := min(e.opts.Goroutines, runtime.GOMAXPROCS(0), tasks)
-	if workers < 2 || len(rows)*len(e.columns) < parallelCells {
-		return e.encodeColumns(rows, base, 0, len(e.columns))
+	if workers < 2 {
+		for task := range tasks {
+			if err := do(task); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 	var next atomic.Int64
 	var wg sync.WaitGroup
@@ -199,16 +235,69 @@ func (e *Encoder) encodeGroup(rows [][]schema.Value, base int) error {
 	for i := range workers {
 		wg.Go(func() {
 			for errs[i] == nil {
-				from := (int(next.Add(1)) - 1) * columnsPerTask
-				if from >= len(e.columns) {
+				task := int(next.Add(1)) - 1
+				if task >= tasks {
 					return
 				}
-				errs[i] = e.encodeColumns(rows, base, from, min(from+columnsPerTask, len(e.columns)))
+				errs[i] = do(task)
 			}
 		})
 	}
 	wg.Wait()
 	return errors.Join(errs...)
+}
+
+// encodeBatches is encodeGroup of batches of columns.
+func (e *Encoder) encodeBatches(batches [][][]schema.Value, base int64) error {
+	return e.inParallel(e.width(), func(c int) error {
+		row := base
+		for _, batch := range batches {
+			i, err := e.addCells(c, batch[c])
+			if err != nil {
+				return fmt.Errorf("column %q row %d: %w", e.nameOf(c), row+int64(i), err)
+			}
+			row += int64(len(batch[c]))
+		}
+		for _, leaf := range e.leavesOf(c) {
+			leaf.flushPage() // compresses here, not where all columns are put together
+		}
+		return nil
+	})
+}
+
+// nameOf and leavesOf tell of a column asked for.
+func (e *Encoder) nameOf(c int) string {
+	if e.nested != nil {
+		return e.nested[c].name
+	}
+	return e.columns[c].path[0]
+}
+
+func (e *Encoder) leavesOf(c int) []*columnWriter {
+	if e.nested != nil {
+		return e.nested[c].leaves(nil)
+	}
+	return e.columns[c : c+1]
+}
+
+// addCells adds cells to a column; on error it names the one.
+func (e *Encoder) addCells(c int, cells []schema.Value) (int, error) {
+	if e.nested == nil {
+		return e.columns[c].addCells(cells)
+	}
+	w, leaves := e.nested[c], e.leavesOf(c)
+	if w.leaf != nil {
+		return w.leaf.addCells(cells)
+	}
+	for i := range cells {
+		if err := w.write(cells[i], levels{}); err != nil {
+			return i, err
+		}
+		for _, leaf := range leaves {
+			leaf.endRow()
+		}
+	}
+	return 0, nil
 }
 
 func (e *Encoder) encodeColumns(rows [][]schema.Value, base, from, to int) error {
@@ -236,32 +325,63 @@ func (e *Encoder) addColumns(rows [][]schema.Value, base, from, to int) error {
 
 // addRows adds a column's cells of some rows; on error it names the row.
 func (w *columnWriter) addRows(rows [][]schema.Value, c int) (int, error) {
-	kind := schema.KindOf(w.typ)
-	low, high := intRange(w.typ)
+	a := w.adder()
 	for i, row := range rows {
-		v := &row[c]
-		switch {
-		case v.Kind == schema.Null:
-			w.null(0)
-		case v.Kind != kind:
-			return i, fmt.Errorf("%w: a %s in a column of type %s", ErrValue, kindName(v.Kind), w.typ)
-		case kind == schema.Int:
-			if v.I < low || v.I > high {
-				return i, fmt.Errorf("%w: %d in a column of type %s", ErrValue, v.I, w.typ)
-			}
-			w.int(v.I, v.I)
-		case kind == schema.String || kind == schema.Binary:
-			if err := checkString(v.S, kind == schema.String); err != nil {
-				return i, err
-			}
-			w.str(v.S)
-		default:
-			if kind == schema.Dec && !fitsDecimal(*v, w.typ.Precision) {
-				return i, fmt.Errorf("%w: %s in a column of type %s", ErrValue, v.DecimalText(w.typ.Scale), w.typ)
-			}
-			w.put(*v)
+		if err := a.add(&row[c]); err != nil {
+			return i, err
 		}
-		w.endRow()
 	}
 	return 0, nil
+}
+
+// addCells adds cells; on error it names the one.
+func (w *columnWriter) addCells(cells []schema.Value) (int, error) {
+	a := w.adder()
+	for i := range cells {
+		if err := a.add(&cells[i]); err != nil {
+			return i, err
+		}
+	}
+	return 0, nil
+}
+
+// adder adds cells to a leaf that is no part of a column.
+type adder struct {
+	w         *columnWriter
+	kind      schema.Kind
+	low, high int64
+}
+
+func (w *columnWriter) adder() adder {
+	a := adder{w: w, kind: schema.KindOf(w.typ)}
+	a.low, a.high = intRange(w.typ)
+	return a
+}
+
+// add adds a cell. The error wraps ErrValue.
+func (a *adder) add(v *schema.Value) error {
+	w := a.w
+	switch {
+	case v.Kind == schema.Null:
+		w.null(0)
+	case v.Kind != a.kind:
+		return fmt.Errorf("%w: a %s in a column of type %s", ErrValue, kindName(v.Kind), w.typ)
+	case a.kind == schema.Int:
+		if v.I < a.low || v.I > a.high {
+			return fmt.Errorf("%w: %d in a column of type %s", ErrValue, v.I, w.typ)
+		}
+		w.int(v.I, v.I)
+	case a.kind == schema.String || a.kind == schema.Binary:
+		if err := checkString(v.S, a.kind == schema.String); err != nil {
+			return err
+		}
+		w.str(v.S)
+	default:
+		if a.kind == schema.Dec && !fitsDecimal(*v, w.typ.Precision) {
+			return fmt.Errorf("%w: %s in a column of type %s", ErrValue, v.DecimalText(w.typ.Scale), w.typ)
+		}
+		w.put(*v)
+	}
+	w.endRow()
+	return nil
 }

@@ -126,6 +126,17 @@ func (w *nestedWriter) stats(of func(*columnWriter) ColumnStats) (st ColumnStats
 	return st
 }
 
+// leaves gives the leaves of a column in order.
+func (w *nestedWriter) leaves(list []*columnWriter) []*columnWriter {
+	if w.leaf != nil {
+		return append(list, w.leaf)
+	}
+	for _, p := range w.parts {
+		list = p.leaves(list)
+	}
+	return list
+}
+
 // encodeNested is encodeGroup where columns are no leaves.
 func (e *Encoder) encodeNested(rows [][]schema.Value, base int) error {
 	if err := e.addNested(rows, base); err != nil {

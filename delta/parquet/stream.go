@@ -113,6 +113,55 @@ func (s *Stream) AppendGroup(rows [][]schema.Value) error {
 	return s.f.err
 }
 
+// AppendBatches is AppendGroup of rows that come by columns: batches[i][c][r] is the cell
+// of column c in a row r of a batch, whose columns are of one length. They are read, not
+// kept.
+func (s *Stream) AppendBatches(batches [][][]schema.Value) error {
+	s.endGroup()
+	var group [][][]schema.Value
+	rows, bytes := 0, int64(0)
+	end := func() error {
+		if rows == 0 {
+			return nil
+		}
+		if err := s.e.encodeBatches(group, s.rows); err != nil {
+			return err
+		}
+		s.groupRows = rows
+		s.rows += int64(rows)
+		s.endGroup()
+		group, rows, bytes = group[:0], 0, 0
+		return nil
+	}
+	for _, batch := range batches {
+		if len(batch) != s.e.width() {
+			return fmt.Errorf("%w: a batch of %d columns, the file has %d", ErrValue, len(batch), s.e.width())
+		}
+		for n := len(batch[0]); n > 0; {
+			take := min(n, s.e.opts.RowGroupRows-rows, batchRows)
+			part := make([][]schema.Value, len(batch))
+			for c := range batch {
+				if len(batch[c]) != len(batch[0]) {
+					return fmt.Errorf("%w: a batch of %d rows with a column of %d", ErrValue, len(batch[0]), len(batch[c]))
+				}
+				at := len(batch[0]) - n
+				part[c] = batch[c][at : at+take]
+			}
+			group, rows, n = append(group, part), rows+take, n-take
+			bytes += s.e.plainBytes(part)
+			if rows >= s.e.opts.RowGroupRows || bytes >= s.e.opts.RowGroupBytes {
+				if err := end(); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	if err := end(); err != nil {
+		return err
+	}
+	return s.f.err
+}
+
 func (s *Stream) endGroup() {
 	if s.groupRows == 0 {
 		return

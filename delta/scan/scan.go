@@ -259,12 +259,12 @@ func (s *Scan) copyOut(rows *selection) *Batch {
 	}
 	b := &Batch{Rows: n, Columns: make([][]schema.Value, len(s.output))}
 	cells := make([]schema.Value, n*len(s.output))
-	var texts texts
+	var texts schema.Texts
 	for i, c := range s.output {
 		out := cells[i*n : (i+1)*n : (i+1)*n]
 		in := rows.columns[c]
 		for r, row := range rows.kept[:n] {
-			out[r] = texts.keepCell(in[row])
+			out[r] = texts.KeepCell(in[row])
 		}
 		b.Columns[i] = out
 	}

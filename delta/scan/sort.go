@@ -109,7 +109,7 @@ type sorter struct {
 	rows  []sortRow
 	bytes int64
 	slab  []schema.Value
-	texts texts
+	texts schema.Texts
 
 	dir    spill.Dir
 	levels [][]*run // runs by how often their rows were merged
@@ -130,7 +130,7 @@ func (s *sorter) add(row sortRow) error {
 	cells := s.slab[:s.width:s.width]
 	s.slab = s.slab[s.width:]
 	for i := range cells {
-		cells[i] = s.texts.keepCell(row.cells[i])
+		cells[i] = s.texts.KeepCell(row.cells[i])
 	}
 	s.rows = append(s.rows, sortRow{row.place, cells})
 	if s.bytes += memoryOf(cells); s.bytes < s.limit {
@@ -156,7 +156,7 @@ func (s *sorter) spill() error {
 		out.close()
 		return err
 	}
-	s.rows, s.bytes, s.slab, s.texts = nil, 0, nil, texts{}
+	s.rows, s.bytes, s.slab, s.texts = nil, 0, nil, schema.Texts{}
 	return s.push(out, 0)
 }
 

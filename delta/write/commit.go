@@ -275,6 +275,17 @@ func (p *plan) source(ctx context.Context, s Source, feed bool, take func(row []
 		cdc = p.files(ctx, true, 2)
 	}
 	err = func() error {
+		if take == nil && !feed && feeder.byColumns(s) {
+			for batch, err := range feeder.batchesOf(s) {
+				if err == nil {
+					err = data.writeBatch(batch.Columns, batch.Rows)
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return data.close()
+		}
 		for row, err := range feeder.all(s) {
 			if err == nil && take != nil {
 				err = take(row)

@@ -31,7 +31,7 @@ const (
 )
 
 // fileSet writes rows into files: one at a time for each partition, which ends near the
-// target size. It is used by one goroutine.
+// target size. A row group is encoded while the next one fills. It is used by one goroutine.
 type fileSet struct {
 	ctx     context.Context
 	store   objstore.Store
@@ -43,8 +43,10 @@ type fileSet struct {
 	memory  int64
 
 	parts   map[string]*part
+	only    *part // of a table without partitions
 	free    []*parquet.Encoder
-	raw     int64 // bytes of rows that are not encoded
+	job     *job  // the row group that is being encoded, nil for none
+	raw     int64 // bytes of rows that are not encoded, those of job among them
 	encoded int64 // bytes of files that are not stored, and of their encoders
 	uploads sync.WaitGroup
 	places  chan struct{}
@@ -63,12 +65,23 @@ type part struct {
 	encoder *parquet.Encoder // nil until rows are encoded: it takes more room than some rows
 	stream  *parquet.Stream
 	key     string
-	to      objstore.Writer // the object in the making
-	rows    [][]schema.Value
+	to      objstore.Writer    // the object in the making
+	rows    [][][]schema.Value // batches of columns
+	texts   schema.Texts
 	raw     int64
 	size    int64 // of stream
 	held    int64 // of it, in memory
 }
+
+// job is a row group of a part on its way into the part's stream.
+type job struct {
+	part *part
+	raw  int64
+	done chan error // of one result
+}
+
+// fillRows are the rows of a batch that is filled row by row.
+const fillRows = 2048
 
 // encoderBytes is about what an encoder takes besides the file that it makes.
 const encoderBytes = 48 << 10
@@ -93,35 +106,105 @@ type numbers struct{ id, version schema.Value }
 
 // writeNumbered is write of a row that keeps its numbers, where the set has columns for them.
 func (s *fileSet) writeNumbered(row []schema.Value, kind string, n numbers) error {
-	folder, values := "", map[string]*string(nil)
+	p := s.only
+	if p == nil {
+		p = s.partOf(row)
+	}
+	width := len(s.layout.data)
+	if s.changes {
+		width++
+	}
+	if s.tracked != nil {
+		width += 2
+	}
+	last := len(p.rows) - 1
+	if last < 0 || len(p.rows[last][0]) == cap(p.rows[last][0]) {
+		// The first batch is small: there may be many partitions of few rows.
+		size := 16
+		if last >= 0 {
+			size = min(2*cap(p.rows[last][0]), fillRows)
+		}
+		cells := make([]schema.Value, size*width)
+		batch := make([][]schema.Value, width)
+		for c := range batch {
+			batch[c], cells = cells[:0:size], cells[size:]
+		}
+		p.rows = append(p.rows, batch)
+		last++
+	}
+	batch := p.rows[last]
+	size := int64(32 * width)
+	for i, c := range s.layout.data {
+		v := row[c]
+		if v.S != "" {
+			size += int64(len(v.S))
+			v.S = p.texts.Keep(v.S)
+		}
+		batch[i] = append(batch[i], v)
+	}
+	at := len(s.layout.data)
+	if s.changes {
+		batch[at] = append(batch[at], schema.StringValue(kind))
+		at++
+	}
+	if s.tracked != nil {
+		batch[at], batch[at+1] = append(batch[at], n.id), append(batch[at+1], n.version)
+	}
+	s.rows++
+	return s.filled(p, size)
+}
+
+// writeBatch adds rows by columns, in the order of the table's, to a table without
+// partitions. They are kept.
+func (s *fileSet) writeBatch(columns [][]schema.Value, rows int) error {
+	if rows == 0 {
+		return nil
+	}
+	p := s.only
+	if p == nil {
+		p = s.partOf(nil)
+	}
+	batch := make([][]schema.Value, len(s.layout.data))
+	size := int64(32 * len(batch) * rows)
+	for i, c := range s.layout.data {
+		batch[i] = columns[c][:rows]
+		switch schema.KindOf(s.layout.schema.Fields[c].Type) {
+		case schema.String, schema.Binary, schema.Compound:
+			for r := range batch[i] {
+				size += int64(len(batch[i][r].S))
+			}
+		}
+	}
+	p.rows = append(p.rows, batch)
+	s.rows += int64(rows)
+	return s.filled(p, size)
+}
+
+// partOf gives the part that a row belongs to.
+func (s *fileSet) partOf(row []schema.Value) *part {
+	folder, values := "", map[string]*string{}
 	if len(s.layout.partitions) > 0 {
 		folder, values = s.layout.partitionOf(row)
-	} else {
-		values = map[string]*string{}
 	}
 	p := s.parts[folder]
 	if p == nil {
 		p = &part{folder: folder, values: values}
-		s.parts[folder] = p
+		s.open(p)
 	}
-	own := make([]schema.Value, len(s.layout.data), len(s.layout.data)+2)
-	size := int64(32*len(own) + 24)
-	for i, c := range s.layout.data {
-		own[i] = row[c]
-		own[i].S = strings.Clone(row[c].S)
-		size += int64(len(row[c].S))
+	return p
+}
+
+func (s *fileSet) open(p *part) {
+	s.parts[p.folder] = p
+	if len(s.layout.partitions) == 0 {
+		s.only = p
 	}
-	if s.changes {
-		own = append(own, schema.StringValue(kind))
-	}
-	if s.tracked != nil {
-		own = append(own, n.id, n.version)
-		size += 64
-	}
-	p.rows = append(p.rows, own)
+}
+
+// filled counts bytes that a part got, and encodes and ends files where it is time.
+func (s *fileSet) filled(p *part, size int64) error {
 	p.raw += size
 	s.raw += size
-	s.rows++
 	// Encoded rows take a small part of the room. A row group is worth its while when a
 	// file's worth of rows is there, or a good part of the memory full.
 	if p.raw >= min(s.target, s.memory/4) || s.raw >= s.memory/2 {
@@ -130,7 +213,14 @@ func (s *fileSet) writeNumbered(row []schema.Value, kind string, n numbers) erro
 		}
 	}
 	for s.encoded > s.memory/2 {
-		if err := s.finish(s.largest(func(p *part) int64 { return p.held })); err != nil {
+		if _, err := s.await(); err != nil {
+			return err
+		}
+		p := s.largest(func(p *part) int64 { return p.held })
+		if p == nil {
+			break // what is left is being stored
+		}
+		if err := s.finish(p); err != nil {
 			return err
 		}
 	}
@@ -154,28 +244,66 @@ func (s *fileSet) encoder() (*parquet.Encoder, error) {
 	return parquet.NewEncoder(columns, parquet.EncoderOptions{})
 }
 
+// largest gives the largest part; nil where there is none.
 func (s *fileSet) largest(size func(*part) int64) *part {
 	parts := slices.Collect(maps.Values(s.parts))
+	if len(parts) == 0 {
+		return nil
+	}
 	return slices.MaxFunc(parts, func(a, b *part) int {
 		return cmp.Or(cmp.Compare(size(a), size(b)), strings.Compare(b.folder, a.folder))
 	})
 }
 
-// encodeLargest encodes the rows of the part that has most, and ends its file where that
-// is large enough.
+// encodeLargest begins to encode the rows of the part that has most.
 func (s *fileSet) encodeLargest() error {
-	p := s.largest(func(p *part) int64 { return p.raw })
-	if err := s.encode(p); err != nil {
+	if err := s.settle(); err != nil {
 		return err
 	}
-	if p.size >= s.target*9/10 {
-		return s.finish(p)
+	return s.encode(s.largest(func(p *part) int64 { return p.raw }))
+}
+
+// settle waits for the row group that is being encoded, and ends its file where that is
+// large enough: rows that came meanwhile begin the next one.
+func (s *fileSet) settle() error {
+	p, err := s.await()
+	if err != nil || p == nil || p.size < s.target*9/10 {
+		return err
 	}
+	next := &part{folder: p.folder, values: p.values, rows: p.rows, raw: p.raw}
+	p.rows, p.raw = nil, 0
+	if err := s.finish(p); err != nil || len(next.rows) == 0 {
+		return err
+	}
+	s.open(next)
 	return nil
 }
 
+// await waits for the row group that is being encoded, and gives its part; nil for none.
+func (s *fileSet) await() (*part, error) {
+	j := s.job
+	if j == nil {
+		return nil, nil
+	}
+	s.job = nil
+	p := j.part
+	switch err := <-j.done; {
+	case errors.Is(err, parquet.ErrValue):
+		return p, fmt.Errorf("%w: %w", ErrRow, err)
+	case err != nil:
+		return p, fmt.Errorf("write %s: %w", p.key, err)
+	}
+	s.raw -= j.raw
+	p.size = p.stream.Size()
+	held := min(p.size, objstore.PieceBytes) // the rest has gone to the storage
+	s.encoded += held - p.held
+	p.held = held
+	return p, nil
+}
+
+// encode begins to encode the rows of a part, while nothing else is being encoded.
 func (s *fileSet) encode(p *part) error {
-	if len(p.rows) == 0 {
+	if p == nil || len(p.rows) == 0 {
 		return nil
 	}
 	if p.encoder == nil {
@@ -191,26 +319,33 @@ func (s *fileSet) encode(p *part) error {
 		p.stream = p.encoder.Stream(p.to)
 		s.encoded += encoderBytes
 	}
-	switch err := p.stream.AppendGroup(p.rows); {
-	case errors.Is(err, parquet.ErrValue):
-		return fmt.Errorf("%w: %w", ErrRow, err)
-	case err != nil:
-		return fmt.Errorf("write %s: %w", p.key, err)
-	}
-	s.raw -= p.raw
-	p.rows, p.raw, p.size = nil, 0, p.stream.Size()
-	held := min(p.size, objstore.PieceBytes) // the rest has gone to the storage
-	s.encoded += held - p.held
-	p.held = held
+	j := &job{part: p, raw: p.raw, done: make(chan error, 1)}
+	rows, stream := p.rows, p.stream
+	p.rows, p.raw, p.texts = nil, 0, schema.Texts{}
+	s.job = j
+	go func() { j.done <- stream.AppendBatches(rows) }()
 	return nil
 }
 
 // finish ends the file of a part and stores it.
 func (s *fileSet) finish(p *part) error {
+	if s.job != nil && (s.job.part == p || len(p.rows) > 0) {
+		if _, err := s.await(); err != nil {
+			return err
+		}
+	}
 	if err := s.encode(p); err != nil {
 		return err
 	}
+	if s.job != nil && s.job.part == p {
+		if _, err := s.await(); err != nil {
+			return err
+		}
+	}
 	delete(s.parts, p.folder)
+	if s.only == p {
+		s.only = nil
+	}
 	s.encoded -= p.held + encoderBytes
 	st, err := p.stream.Finish(nil)
 	if err != nil {
@@ -249,7 +384,11 @@ func (s *fileSet) commit(key string, to objstore.Writer) error {
 
 // close ends the files that are open and waits until all are stored.
 func (s *fileSet) close() error {
-	var fault error
+	fault := s.settle()
+	if fault != nil {
+		s.uploads.Wait()
+		return fault
+	}
 	for _, folder := range slices.Sorted(maps.Keys(s.parts)) {
 		if fault = s.finish(s.parts[folder]); fault != nil {
 			break
@@ -265,6 +404,10 @@ func (s *fileSet) close() error {
 // abandon gives up the files that are open, and waits for what is being stored.
 func (s *fileSet) abandon() {
 	s.stop(context.Canceled)
+	if s.job != nil {
+		<-s.job.done
+		s.job = nil
+	}
 	for _, p := range s.parts {
 		if p.to != nil {
 			p.to.Abort()

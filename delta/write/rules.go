@@ -251,6 +251,33 @@ func (r *rules) check(row []schema.Value) error {
 	return nil
 }
 
+// plain reports whether rows need no look at more than one of their cells.
+func (r *rules) plain() bool {
+	return r.fault == nil && !r.loose && len(r.checks) == 0 && len(r.generated) == 0 && len(r.identities) == 0
+}
+
+// checkColumns is check of plain rules, of rows by columns. Whoever writes the columns in
+// stored sees to it that their cells are of their types. On error it names the row.
+func (r *rules) checkColumns(columns [][]schema.Value, rows int, stored []int) (int, error) {
+	row := make([]schema.Value, len(columns))
+	for i := range r.fields {
+		f := &r.fields[i]
+		if f.Nullable && f.Type.Nested == nil && slices.Contains(stored, i) {
+			continue
+		}
+		for at := range rows {
+			v := &columns[i][at]
+			if v.IsNull() && !f.Nullable || f.Type.Nested != nil && nullInside(f.Type, *v, f.Name) != "" || !v.IsNull() && v.Kind != schema.KindOf(f.Type) {
+				for c := range row {
+					row[c] = columns[c][at]
+				}
+				return at, r.check(row)
+			}
+		}
+	}
+	return 0, nil
+}
+
 // nullInside names a part of a cell that is NULL and must not be, "" for none.
 func nullInside(t schema.Type, v schema.Value, path string) string {
 	if t.Nested == nil || v.Kind != schema.Compound {

@@ -21,30 +21,30 @@ import (
 type Source struct {
 	columns []string
 	rows    func(fields []schema.Field) iter.Seq2[[]schema.Value, error]
+	batches iter.Seq2[*scan.Batch, error] // the same, where rows come so
 }
 
 // Rows makes a Source of rows of cells. A row is read before the next one is asked for,
 // and not kept; an error ends the operation.
 func Rows(rows iter.Seq2[[]schema.Value, error], columns ...string) Source {
-	return Source{columns, func([]schema.Field) iter.Seq2[[]schema.Value, error] { return rows }}
+	return Source{columns: columns, rows: func([]schema.Field) iter.Seq2[[]schema.Value, error] { return rows }}
 }
 
 // Batches makes a Source of batches of columns, as a Scan gives them: with
-// Batches(rows.Batches(ctx)) rows of one table go to another.
+// Batches(rows.Batches(ctx)) rows of one table go to another. A batch belongs to the
+// operation. Where nothing is to be computed, or checked row by row, and the table has no
+// partitions, its columns go into the files as they are.
 func Batches(batches iter.Seq2[*scan.Batch, error], columns ...string) Source {
 	return Source{columns, func([]schema.Field) iter.Seq2[[]schema.Value, error] {
 		return func(yield func([]schema.Value, error) bool) {
 			var row []schema.Value
 			for batch, err := range batches {
+				if err == nil {
+					err = checkBatch(batch, len(batch.Columns))
+				}
 				if err != nil {
 					yield(nil, err)
 					return
-				}
-				for _, column := range batch.Columns {
-					if len(column) < batch.Rows {
-						yield(nil, fmt.Errorf("%w: a batch of %d rows with a column of %d", ErrRow, batch.Rows, len(column)))
-						return
-					}
 				}
 				row = slices.Grow(row[:0], len(batch.Columns))[:len(batch.Columns)]
 				for r := range batch.Rows {
@@ -57,7 +57,20 @@ func Batches(batches iter.Seq2[*scan.Batch, error], columns ...string) Source {
 				}
 			}
 		}
-	}}
+	}, batches}
+}
+
+// checkBatch checks the form of a batch.
+func checkBatch(b *scan.Batch, columns int) error {
+	if len(b.Columns) != columns {
+		return fmt.Errorf("%w: a batch of %d columns for %d columns", ErrRow, len(b.Columns), columns)
+	}
+	for _, column := range b.Columns {
+		if len(column) < b.Rows {
+			return fmt.Errorf("%w: a batch of %d rows with a column of %d", ErrRow, b.Rows, len(column))
+		}
+	}
+	return nil
 }
 
 // Values makes a Source of Go values, typed by the table: nil, bool, integers, floats,
@@ -65,7 +78,7 @@ func Batches(batches iter.Seq2[*scan.Batch, error], columns ...string) Source {
 // []any of arrays, map[string]any of structs and of maps with keys of text. A number that a
 // column can't hold exactly is an error.
 func Values(rows [][]any, columns ...string) Source {
-	return Source{columns, func(fields []schema.Field) iter.Seq2[[]schema.Value, error] {
+	return Source{columns: columns, rows: func(fields []schema.Field) iter.Seq2[[]schema.Value, error] {
 		return func(yield func([]schema.Value, error) bool) {
 			row := make([]schema.Value, len(fields))
 			for i, values := range rows {
@@ -311,6 +324,40 @@ func (f *feeder) all(s Source) iter.Seq2[[]schema.Value, error] {
 			}
 			n++
 			if !yield(f.row, nil) {
+				return
+			}
+		}
+	}
+}
+
+// byColumns reports whether the columns of a source go into files as they are: the table
+// has no partitions, and only NOT NULL is to be checked.
+func (f *feeder) byColumns(s Source) bool {
+	return s.batches != nil && len(f.layout.partitions) == 0 && f.rules.plain() && !slices.Contains(f.given, false)
+}
+
+// batchesOf gives the rows of the source by columns, in the table's order, checked.
+func (f *feeder) batchesOf(s Source) iter.Seq2[*scan.Batch, error] {
+	return func(yield func(*scan.Batch, error) bool) {
+		n := 0
+		for batch, err := range s.batches {
+			if err == nil {
+				err = checkBatch(batch, len(f.at))
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			own := &scan.Batch{Rows: batch.Rows, Columns: make([][]schema.Value, len(f.at))}
+			for i, at := range f.at {
+				own.Columns[at] = batch.Columns[i][:batch.Rows]
+			}
+			if row, err := f.rules.checkColumns(own.Columns, own.Rows, f.layout.data); err != nil {
+				yield(nil, fmt.Errorf("row %d: %w", n+row, err))
+				return
+			}
+			n += batch.Rows
+			if !yield(own, nil) {
 				return
 			}
 		}

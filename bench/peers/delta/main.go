@@ -84,6 +84,7 @@ var measures = map[string]func(*measure) (any, error){
 	"prune":         prune,
 	"checkpoint":    checkpoint,
 	"append":        func(m *measure) (any, error) { return fill(m, "rows", 1_000_000, 1) },
+	"append-rows":   func(m *measure) (any, error) { return fill(m, "by-rows", 1_000_000, 1) },
 	"fill-peer":     func(m *measure) (any, error) { return fill(m, "peer", 1_000_000, 1) },
 	"fill-ten":      func(m *measure) (any, error) { return fill(m, "ten", 10_000_000, 10) },
 	"fill-ten-peer": func(m *measure) (any, error) { return fill(m, "ten-peer", 10_000_000, 10) },
@@ -190,6 +191,26 @@ func rows(from, to, step, version int64) iter.Seq2[[]schema.Value, error] {
 	}
 }
 
+// batches are the first n rows, by columns.
+func batches(n int64) (list []*scan.Batch) {
+	const size = 4096
+	for row := range rows(0, n, 1, 0) {
+		if len(list) == 0 || list[len(list)-1].Rows == size {
+			b := &scan.Batch{Columns: make([][]schema.Value, len(columns))}
+			for c := range b.Columns {
+				b.Columns[c] = make([]schema.Value, 0, size)
+			}
+			list = append(list, b)
+		}
+		b := list[len(list)-1]
+		for c, v := range row {
+			b.Columns[c] = append(b.Columns[c], v)
+		}
+		b.Rows++
+	}
+	return list
+}
+
 // fill makes a table and appends so many rows to it in so many commits.
 func fill(m *measure, name string, n int64, commits int64) (any, error) {
 	table, err := m.table(name)
@@ -203,9 +224,22 @@ func fill(m *measure, name string, n int64, commits int64) (any, error) {
 	if _, err := write.Create(ctx, table, write.Definition{Columns: columns, Properties: properties}, write.Source{}); err != nil {
 		return nil, err
 	}
+	source := func(c int64) write.Source { return write.Rows(rows(c*n/commits, (c+1)*n/commits, 1, 0)) }
+	if name == "rows" { // by columns that are there, as delta-rs gets an Arrow table
+		made := batches(n)
+		source = func(int64) write.Source {
+			return write.Batches(func(yield func(*scan.Batch, error) bool) {
+				for _, b := range made {
+					if !yield(b, nil) {
+						return
+					}
+				}
+			})
+		}
+	}
 	m.start()
 	for c := range commits {
-		if _, err := write.Append(ctx, table, write.Rows(rows(c*n/commits, (c+1)*n/commits, 1, 0))); err != nil {
+		if _, err := write.Append(ctx, table, source(c)); err != nil {
 			return nil, err
 		}
 	}
