@@ -145,6 +145,7 @@ type Settings struct {
 	// Format of the records; auto: decided by the first record with a value.
 	Format   string   `yaml:"format" default:"auto"`
 	Debezium Debezium `yaml:"debezium"`
+	Canal    Canal    `yaml:"canal"`
 	// Key columns; empty: what the records name.
 	Key []string `yaml:"key"`
 	// EventTime is source, kafka, or column:NAME.
@@ -192,6 +193,13 @@ type Debezium struct {
 	Decimals string `yaml:"decimals" oneof:"base64"`
 	Unsigned string `yaml:"unsigned" oneof:"long"`
 	Binary   string `yaml:"binary" oneof:"base64"`
+}
+
+// Canal says how Canal was set up.
+type Canal struct {
+	// Timezone is the IANA name of the zone of Canal's process, in which it writes
+	// TIMESTAMP columns; "" is unknown.
+	Timezone string `yaml:"timezone"`
 }
 
 // Drift is how long the changes of a label may take to arrive.

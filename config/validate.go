@@ -69,6 +69,11 @@ func (r *reader) validate(cfg *Config, checks Checks) {
 		r.validateColumns(t, p, checks)
 		r.validateTimes(t, p)
 		r.validateRetention(t, p, cfg.Calendar.Granularity)
+		if t.Canal.Timezone != "" && checks.Zone != nil {
+			if err := checks.Zone(t.Canal.Timezone); err != nil {
+				r.at(p+".canal.timezone", "%v", err)
+			}
+		}
 		if checks.Format != nil {
 			if err := checks.Format(t.Format); err != nil {
 				r.at(p+".format", "%v", err)

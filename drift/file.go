@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -99,6 +100,9 @@ func appendEntry(b []byte, e *Entry) []byte {
 	for _, h := range r.Headers {
 		b = appendBytes(b, []byte(h.Key))
 		b = appendBytes(b, h.Value)
+	}
+	if r.Row != 0 {
+		b = binary.AppendVarint(b, int64(r.Row))
 	}
 	return b
 }
@@ -218,6 +222,13 @@ func parseEntry(b []byte) (*Entry, error) {
 			return nil, err
 		}
 		r.Headers = append(r.Headers, change.Header{Key: string(key), Value: value})
+	}
+	if len(b) > 0 { // a further row of a record of several
+		row, size := binary.Varint(b)
+		if size <= 0 || row < 0 || row > math.MaxInt32 {
+			return nil, errShort
+		}
+		r.Row = int32(row)
 	}
 	e.Record = r
 	return e, nil

@@ -158,7 +158,7 @@ func (l *Lane) countHoles() {
 			span += p.Next - p.Start
 		}
 	}
-	l.p.Totals.Holes = span + l.p.Totals.Rewound - l.p.Totals.Taken
+	l.p.Totals.Holes = span + l.p.Totals.Rewound - (l.p.Totals.Taken - l.p.Totals.FurtherRows)
 }
 
 // transaction begins the next commit; for a table that does not exist it also

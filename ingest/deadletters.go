@@ -17,7 +17,7 @@ func (l *Lane) deadLetter(r *change.Record, rej *rejection, label snapshotter.La
 	if l.o.DeadLetterFraction < 0 {
 		return fmt.Errorf("%w: %s: %s (dead_letter.limit: 0)", ErrTooManyDeadLetters, rej.reason, rej.detail)
 	}
-	e := deadletter.Of(r)
+	e := deadletter.Of(l.decoder.Alone(r))
 	e.Reason, e.Detail, e.Column = rej.reason, rej.detail, rej.column
 	label = max(label, l.state().First)
 	e.Label, e.OpenLabel = l.o.Calendar.Name(label), l.o.Calendar.Name(l.state().Open)
@@ -67,14 +67,15 @@ func (l *Lane) lastDeadLetter(id change.PartitionID) int64 {
 // before, whether the entry counts now. dead is how many dead letters the batch
 // had before.
 func (l *Lane) settleAgain(r *change.Record, dead int) {
-	if l.dead == nil || !l.dead.Has(change.PartitionID{Topic: r.Topic, Partition: r.Partition}, r.Offset) {
+	at := settled.PlaceOf(r)
+	if l.dead == nil || !l.dead.Has(at) {
 		return
 	}
 	state := settled.Undone
 	if len(l.batch.dead) > dead {
 		state = settled.Active
 	}
-	l.settleEntry(settled.Place{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset}, settled.Resolution{State: state})
+	l.settleEntry(at, settled.Resolution{State: state})
 }
 
 // settleEntry notes what the next commit says of an entry.

@@ -32,6 +32,8 @@ func hiddenCells(cells []schema.Value, m snapshotter.Meta) {
 	if m.HasPosition {
 		cells[3] = schema.IntValue(m.Position.File)
 		cells[4] = schema.IntValue(m.Position.Pos)
+	}
+	if m.HasPosition || m.Position.Row != 0 {
 		cells[5] = schema.IntValue(int64(m.Position.Row))
 	}
 	cells[6] = schema.IntValue(m.Time)

@@ -222,11 +222,11 @@ func (l *Lane) takeBlock() (bool, error) {
 	}
 	lastDead := l.lastDeadLetter(id)
 	for !block.done() {
-		if l.judge.Paused(p) {
+		r, c, decodeErr := block.peek()
+		if r.Row == 0 && l.judge.Paused(p) {
 			l.queue.pause(id)
 			return true, nil
 		}
-		r, c, decodeErr := block.peek()
 		if l.stopped != nil && l.stopped.id == id && l.stopped.offset == r.Offset {
 			if err := l.flush(); err != nil {
 				return true, err
@@ -249,7 +249,7 @@ func (l *Lane) takeBlock() (bool, error) {
 		if r.Offset <= lastDead {
 			l.settleAgain(r, dead)
 		}
-		if again || l.batchFull() {
+		if again || r.LastRow() && l.batchFull() {
 			if err := l.flush(); err != nil {
 				return true, err
 			}
@@ -380,10 +380,17 @@ func (l *Lane) state() *snapshotter.State { return &l.p.State }
 
 // take gives one record its fate. release tells that held changes are due now.
 func (l *Lane) take(p *snapshotter.Partition, r *change.Record, c *change.Change, decodeErr error) (release bool, err error) {
-	p.Next = r.Offset + 1
 	b := l.batch
 	b.records++
-	b.bytes += r.Size() // headers too: they share a buffer with what the batch keeps
+	if r.Row == 0 {
+		b.bytes += r.Size() // headers too: they share a buffer with what the batch keeps
+	} else {
+		l.p.Totals.FurtherRows++
+	}
+	// An offset is passed when the last row has its fate: no commit comes before it.
+	if r.LastRow() {
+		p.Next = r.Offset + 1
+	}
 	b.dirty = true
 	l.p.Totals.Taken++
 	l.recent.taken()
@@ -556,7 +563,11 @@ func (l *Lane) fields(key string, value any) []zap.Field {
 }
 
 func (l *Lane) at(r *change.Record, more ...zap.Field) []zap.Field {
-	return append([]zap.Field{zap.String("table", l.o.Name), zap.String("topic", r.Topic), zap.Int32("partition", r.Partition), zap.Int64("offset", r.Offset)}, more...)
+	at := []zap.Field{zap.String("table", l.o.Name), zap.String("topic", r.Topic), zap.Int32("partition", r.Partition), zap.Int64("offset", r.Offset)}
+	if r.Row > 0 {
+		at = append(at, zap.Int32("row", r.Row))
+	}
+	return append(at, more...)
 }
 
 // pairs remembers the labels of first halves of key changes that came as two

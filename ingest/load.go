@@ -149,6 +149,9 @@ func (l *Lane) loadState() error {
 
 // setFormat says what records are decoded as.
 func (l *Lane) setFormat(format string) (err error) {
+	if err := l.o.checkRows(format); err != nil {
+		return fmt.Errorf("table %s: %w", l.o.Name, err)
+	}
 	l.queue.format = format
 	l.decoder, err = decode.New(format, l.o.Decode)
 	return err

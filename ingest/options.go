@@ -233,5 +233,17 @@ func (o *Options) Validate() error {
 	if o.Append && !slices.Equal(o.Key, AppendKey) {
 		faults = append(faults, fmt.Errorf("mode append is for tables without a key, and the key %v is set: leave out one of the two", o.Key))
 	}
+	if err := o.checkRows(o.Format); err != nil {
+		faults = append(faults, err)
+	}
 	return errors.Join(faults...)
+}
+
+// checkRows refuses formats whose records hold several rows for a table whose rows
+// are told apart by their records.
+func (o *Options) checkRows(format string) error {
+	if o.Append && format == decode.CanalJSON {
+		return fmt.Errorf("mode append tells rows apart by their records, and one of %s may hold several: set a key", format)
+	}
+	return nil
 }

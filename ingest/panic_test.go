@@ -17,6 +17,9 @@ func (brokenDecoder) Decode(r *change.Record, _ *change.Arena, _ *change.Change)
 	return nil
 }
 
+func (brokenDecoder) Rows(*change.Record) int               { return 1 }
+func (brokenDecoder) Alone(r *change.Record) *change.Record { return r }
+
 func (brokenDecoder) Format() string { return "broken" }
 
 // A panic of the decoder beside the lane is the table's error, with its place.

@@ -93,6 +93,7 @@ func (c *chunk) decode(decoders map[string]decode.Decoder, o *decode.Options) {
 		}
 		decoders[c.format] = d
 	}
+	c.split(d)
 	arena := &change.Arena{}
 	for i, r := range c.records {
 		if r.Oversize == 0 {
@@ -100,6 +101,35 @@ func (c *chunk) decode(decoders map[string]decode.Decoder, o *decode.Options) {
 		}
 	}
 	c.format = d.Format()
+}
+
+// split makes a record of each row of a record that holds several. They share
+// its bytes and its coordinates.
+func (c *chunk) split(d decode.Decoder) {
+	var split []*change.Record
+	for i, r := range c.records {
+		n := 1
+		if r.Oversize == 0 {
+			n = d.Rows(r)
+		}
+		if n > 1 && split == nil {
+			split = append(make([]*change.Record, 0, len(c.records)+n), c.records[:i]...)
+		}
+		switch {
+		case n > 1:
+			rows := make([]change.Record, n)
+			for row := range rows {
+				rows[row] = *r
+				rows[row].Row, rows[row].Rows = int32(row), int32(n)
+				split = append(split, &rows[row])
+			}
+		case split != nil:
+			split = append(split, r)
+		}
+	}
+	if split != nil {
+		c.records, c.changes, c.errs = split, make([]change.Change, len(split)), make([]error, len(split))
+	}
 }
 
 func (q *queue) close() {

@@ -12,7 +12,7 @@ import (
 
 // hold keeps a judged change for later, to be written with the next commit.
 func (l *Lane) hold(r *change.Record, ev *snapshotter.Event, v *snapshotter.Verdict) {
-	e := &drift.Entry{Record: r, Kind: ev.Kind, Meta: v.Meta, Label: v.At}
+	e := &drift.Entry{Record: l.decoder.Alone(r), Kind: ev.Kind, Meta: v.Meta, Label: v.At}
 	if v.Load != nil {
 		e.Load = &drift.LoadID{Line: v.Load.Line, Position: v.Load.Position}
 	}

@@ -199,9 +199,10 @@ type Counts struct {
 // Applied is the number of records that were applied.
 func (c Counts) Applied() int64 { return c.Inserts + c.Updates + c.Deletes + c.Truncates }
 
-// Totals counts records since the table's first offset. Applied, Superseded,
-// Duplicates, Tombstones, Filtered, DeadLetters and the records held now add up
-// to Taken; with Holes they equal the offsets taken. A dead letter that is
+// Totals counts records since the table's first offset, each row of a record that
+// holds several. Applied, Superseded, Duplicates, Tombstones, Filtered, DeadLetters
+// and the records held now add up to Taken; with Holes and without FurtherRows they
+// equal the offsets taken. A dead letter that is
 // replayed gets its new fate here; one that is dismissed stays a dead letter.
 type Totals struct {
 	Taken       int64 `json:"taken"`
@@ -215,6 +216,8 @@ type Totals struct {
 	Dismissed int64 `json:"dismissed,omitempty"`
 	Held      int64 `json:"held"`
 	Holes     int64 `json:"holes"`
+	// FurtherRows counts the rows behind the first of records that hold several.
+	FurtherRows int64 `json:"further_rows,omitempty"`
 	// Rewound counts offsets that were taken and then counted anew, where the
 	// topic was cut off or recreated and that loss was accepted.
 	Rewound int64 `json:"rewound,omitempty"`

@@ -18,7 +18,9 @@ type Meta struct {
 	Partition int32 `json:"partition"`
 	Offset    int64 `json:"offset"`
 	// Line indexes State.Lines.
-	Line        int32           `json:"line"`
+	Line int32 `json:"line"`
+	// Position, where HasPosition is set; Row alone of a record of several rows
+	// without one: they have the same Offset.
 	Position    change.Position `json:"position"`
 	HasPosition bool            `json:"has_position,omitempty"`
 	Rank        Rank            `json:"rank"`
@@ -32,11 +34,11 @@ type Meta struct {
 // Newer takes a as the one that has just arrived.
 func Newer(a, b Meta) bool {
 	if !a.HasPosition || !b.HasPosition {
-		return a.Partition != b.Partition || a.Offset > b.Offset
+		return a.Partition != b.Partition || a.Offset > b.Offset || a.Offset == b.Offset && a.Position.Row > b.Position.Row
 	}
 	if a.Partition == b.Partition {
 		if a.Line != b.Line || a.Rank == RankChange && b.Rank == RankChange {
-			return a.Offset > b.Offset
+			return a.Offset > b.Offset || a.Offset == b.Offset && a.Position.Row > b.Position.Row
 		}
 	} else if a.Line != b.Line {
 		switch {

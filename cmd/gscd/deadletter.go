@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -128,21 +127,19 @@ func (a *app) listDeadLetters(ctx context.Context, f deadLetterFilter) error {
 	if err != nil {
 		return fmt.Errorf("table %s: dead letters: %w", t.Name, err)
 	}
-	slices.SortFunc(list, func(a, b deadletter.Entry) int {
-		return cmp.Or(strings.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Offset, b.Offset))
-	})
+	slices.SortFunc(list, func(a, b deadletter.Entry) int { return a.Place().Compare(b.Place()) })
 	if f.limit > 0 && len(list) > f.limit {
 		a.noticef("%d of %d dead letters", f.limit, len(list))
 		list = list[:f.limit]
 	}
-	w, err := a.printRecords("topic", "partition", "offset", "timestamp", "label", "open_label", "reason", "column", "detail", "length", "state")
+	w, err := a.printRecords("topic", "partition", "offset", "timestamp", "label", "open_label", "reason", "column", "detail", "length", "state", "row")
 	if err != nil {
 		return err
 	}
 	for i := range list {
 		e := &list[i]
 		if err := w.Write(e.Topic, e.Partition, e.Offset, brokerTime(e.Timestamp), e.Label, e.OpenLabel, e.Reason, orNull(e.Column), orNull(e.Detail),
-			e.Length, string(e.Copied.State)); err != nil {
+			e.Length, string(e.Copied.State), e.Row); err != nil {
 			return err
 		}
 	}
@@ -150,7 +147,7 @@ func (a *app) listDeadLetters(ctx context.Context, f deadLetterFilter) error {
 }
 
 func (a *app) showDeadLetter(ctx context.Context, place string) error {
-	topic, partition, offset, err := parsePlace(place)
+	at, err := parsePlace(place)
 	if err != nil {
 		return usagef("%w", err)
 	}
@@ -160,7 +157,7 @@ func (a *app) showDeadLetter(ctx context.Context, place string) error {
 	}
 	var found *deadletter.Entry
 	err = dead.Each(ctx, func(e deadletter.Entry) error {
-		if e.Topic == topic && e.Partition == partition && e.Offset == offset {
+		if e.Place() == at {
 			found = &e
 			return errFound
 		}
@@ -181,17 +178,21 @@ func (a *app) showDeadLetter(ctx context.Context, place string) error {
 
 var errFound = errors.New("found")
 
-// parsePlace reads TOPIC/PARTITION/OFFSET.
-func parsePlace(place string) (topic string, partition int32, offset int64, err error) {
-	parts := strings.Split(place, "/")
-	if len(parts) == 3 && parts[0] != "" {
-		p, err1 := strconv.ParseInt(parts[1], 10, 32)
-		o, err2 := strconv.ParseInt(parts[2], 10, 64)
-		if err1 == nil && err2 == nil && p >= 0 && o >= 0 {
-			return parts[0], int32(p), o, nil
+// parsePlace reads TOPIC/PARTITION/OFFSET, and /ROW of a record that holds several rows.
+func parsePlace(text string) (settled.Place, error) {
+	parts := strings.Split(text, "/")
+	if len(parts) == 3 {
+		parts = append(parts, "0")
+	}
+	if len(parts) == 4 && parts[0] != "" {
+		p, err1 := strconv.ParseUint(parts[1], 10, 31)
+		o, err2 := strconv.ParseUint(parts[2], 10, 63)
+		r, err3 := strconv.ParseUint(parts[3], 10, 31)
+		if err1 == nil && err2 == nil && err3 == nil {
+			return settled.Place{Topic: parts[0], Partition: int32(p), Offset: int64(o), Row: int32(r)}, nil
 		}
 	}
-	return "", 0, 0, fmt.Errorf("%q is no place of a record: write TOPIC/PARTITION/OFFSET", place)
+	return settled.Place{}, fmt.Errorf("%q is no place of a record: write TOPIC/PARTITION/OFFSET, or TOPIC/PARTITION/OFFSET/ROW", text)
 }
 
 func deadLetterRecord(e *deadletter.Entry, became settled.Resolution) output.Record {
@@ -218,6 +219,7 @@ func deadLetterRecord(e *deadletter.Entry, became settled.Resolution) output.Rec
 		{Name: "column", Value: orNull(e.Column)},
 		{Name: "detail", Value: orNull(e.Detail)},
 		{Name: "length", Value: e.Length},
+		{Name: "row", Value: e.Row},
 		{Name: "headers", Value: headers},
 		bytesItem("key", e.Key),
 		bytesItem("value", e.Value),

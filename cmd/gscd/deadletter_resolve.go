@@ -37,11 +37,11 @@ func (s *deadLetterSelection) add(c *cobra.Command) {
 // parse reads the places. Nothing selected is wrong usage: not all by accident.
 func (s *deadLetterSelection) parse(args []string) error {
 	for _, arg := range args {
-		topic, partition, offset, err := parsePlace(arg)
+		place, err := parsePlace(arg)
 		if err != nil {
 			return usagef("%w", err)
 		}
-		s.places = append(s.places, settled.Place{Topic: topic, Partition: partition, Offset: offset})
+		s.places = append(s.places, place)
 	}
 	switch {
 	case len(s.places) == 0 && s.label == "" && s.reason == "" && !s.all:

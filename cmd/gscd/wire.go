@@ -88,6 +88,11 @@ func decodeOptions(t *config.Table) (o decode.Options, types map[string]schema.T
 		Tombstones: t.Tombstones,
 		KeyColumns: t.Key,
 	}
+	if t.Canal.Timezone != "" {
+		if o.Canal.Timezone, err = time.LoadLocation(t.Canal.Timezone); err != nil {
+			return o, nil, usagef("table %s: canal.timezone: %w", t.Name, err)
+		}
+	}
 	types = map[string]schema.Type{}
 	for name, text := range t.Columns {
 		spec, err := decode.ParseColumnType(text)

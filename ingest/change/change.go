@@ -16,7 +16,13 @@ type Record struct {
 	// Oversize is 0, or the full length in bytes of a record over max_record:
 	// then Key and Value hold their first MiB only (see Cap).
 	Oversize int64
+	// Row numbers the rows of a record that holds several: a Record stands for one
+	// of its Rows rows. Both are 0 for a record of one.
+	Row, Rows int32
 }
+
+// LastRow reports that no other row of the same record comes behind this one.
+func (r *Record) LastRow() bool { return r.Row+1 >= r.Rows }
 
 // Header is one header of a record.
 type Header struct {

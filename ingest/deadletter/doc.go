@@ -7,7 +7,7 @@
 // Invariants:
 //
 //  1. Entries are stored before the commit that moves past their records.
-//  2. Topic, partition and offset identify an entry: what is replayed after a
+//  2. Topic, partition, offset and row identify an entry: what is replayed after a
 //     crash or a rollback enters nothing twice.
 //  3. The record's bytes are kept as they came (the first MiB of an oversized one).
 //  4. What became of an entry is told by the table's own state; the columns that

@@ -8,12 +8,14 @@ import (
 	"github.com/gscd-io/gscd/ingest/settled"
 )
 
-// Entry is one record that could not be applied. Topic, Partition and Offset
+// Entry is one record that could not be applied. Topic, Partition, Offset and Row
 // identify it: an entry that is there already is not entered again.
 type Entry struct {
 	Topic     string
 	Partition int32
 	Offset    int64
+	// Row is 0 but for the further rows of a record that holds several.
+	Row int32
 	// Timestamp is the broker timestamp in milliseconds, -1 where there is none.
 	Timestamp int64
 	// Reason is a stable word: decode, key, value, future, time, late, partial,
@@ -36,7 +38,7 @@ type Entry struct {
 
 // Place is where the record lies.
 func (e *Entry) Place() settled.Place {
-	return settled.Place{Topic: e.Topic, Partition: e.Partition, Offset: e.Offset}
+	return settled.Place{Topic: e.Topic, Partition: e.Partition, Offset: e.Offset, Row: e.Row}
 }
 
 // Whole tells that the record's bytes are all there.
@@ -45,7 +47,7 @@ func (e *Entry) Whole() bool { return e.Length <= int64(len(e.Key)+len(e.Value))
 // Record is the record that an entry was made of. It is whole where the entry is.
 func (e *Entry) Record() *change.Record {
 	r := &change.Record{
-		Topic: e.Topic, Partition: e.Partition, Offset: e.Offset, Timestamp: e.Timestamp,
+		Topic: e.Topic, Partition: e.Partition, Offset: e.Offset, Row: e.Row, Timestamp: e.Timestamp,
 		Key: e.Key, Value: e.Value, Headers: e.Headers,
 	}
 	if !e.Whole() {
@@ -61,7 +63,7 @@ func Of(r *change.Record) Entry {
 		length = r.Oversize
 	}
 	return Entry{
-		Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Timestamp: r.Timestamp,
+		Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Row: r.Row, Timestamp: r.Timestamp,
 		Key: r.Key, Value: r.Value, Length: length, Headers: r.Headers,
 		Made: -1, Copied: settled.Resolution{State: settled.Active},
 	}
@@ -77,6 +79,9 @@ func (e *Entry) Published() *change.Record {
 		{"gscd-reason", e.Reason}, {"gscd-detail", e.Detail}, {"gscd-column", e.Column}, {"gscd-label", e.Label},
 	} {
 		r.Headers = append(r.Headers, change.Header{Key: h[0], Value: []byte(h[1])})
+	}
+	if e.Row != 0 {
+		r.Headers = append(r.Headers, change.Header{Key: "gscd-row", Value: []byte(strconv.Itoa(int(e.Row)))})
 	}
 	if !e.Whole() {
 		r.Headers = append(r.Headers, change.Header{Key: "gscd-length", Value: []byte(strconv.FormatInt(e.Length, 10))})

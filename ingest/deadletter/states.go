@@ -43,7 +43,7 @@ func ReadStates(ctx context.Context, store objstore.Store, cal *snapshotter.Cale
 		if e == nil {
 			return s, nil
 		}
-		s.waiting[settled.Place{Topic: e.Record.Topic, Partition: e.Record.Partition, Offset: e.Record.Offset}] = true
+		s.waiting[settled.PlaceOf(e.Record)] = true
 	}
 }
 

@@ -44,6 +44,7 @@ var columns = []parquet.Column{
 	{Name: "resolved_version", Type: schema.Of(schema.Long)},
 	{Name: "note", Type: schema.Of(schema.StringType)},
 	{Name: "made_version", Type: schema.Of(schema.Long)},
+	{Name: "row", Type: schema.Of(schema.Integer)},
 }
 
 // Table is the dead-letter table of one table. It is created with its first
@@ -52,9 +53,9 @@ type Table struct {
 	store objstore.Store
 	table *delta.Table
 	snap  *delta.Snapshot // nil before the table exists
-	// known are the coordinates in the files of scanned, last the highest
-	// offset of each partition among them. Entries never go: what is known stays.
-	known   map[change.PartitionID]map[int64]bool
+	// known are the places in the files of scanned, last the highest offset of
+	// each partition among them. Entries never go: what is known stays.
+	known   map[settled.Place]bool
 	last    map[change.PartitionID]int64
 	scanned map[string]bool
 }
@@ -68,7 +69,7 @@ func (t *Table) Refresh(ctx context.Context) error {
 		return fmt.Errorf("open %s: %w", t.store, err)
 	}
 	if t.known == nil {
-		t.known, t.last, t.scanned = map[change.PartitionID]map[int64]bool{}, map[change.PartitionID]int64{}, map[string]bool{}
+		t.known, t.last, t.scanned = map[settled.Place]bool{}, map[change.PartitionID]int64{}, map[string]bool{}
 	}
 	if t.snap == nil {
 		return nil
@@ -77,8 +78,8 @@ func (t *Table) Refresh(ctx context.Context) error {
 		if t.scanned[add.Path] {
 			continue
 		}
-		err := t.scan(ctx, add, columns[:3], func(cells []schema.Value) error {
-			t.remember(change.PartitionID{Topic: strings.Clone(cells[0].S), Partition: int32(cells[1].I)}, cells[2].I)
+		err := t.scan(ctx, add, append(columns[:3:3], columns[18]), func(cells []schema.Value) error {
+			t.remember(settled.Place{Topic: strings.Clone(cells[0].S), Partition: int32(cells[1].I), Offset: cells[2].I, Row: int32(cells[3].I)})
 			return nil
 		})
 		if err != nil {
@@ -107,13 +108,10 @@ func (t *Table) newest(ctx context.Context) (err error) {
 	return err
 }
 
-func (t *Table) remember(id change.PartitionID, offset int64) {
-	if t.known[id] == nil {
-		t.known[id] = map[int64]bool{}
-		t.last[id] = offset
-	}
-	t.known[id][offset] = true
-	t.last[id] = max(t.last[id], offset)
+func (t *Table) remember(p settled.Place) {
+	id := change.PartitionID{Topic: p.Topic, Partition: p.Partition}
+	t.known[p] = true
+	t.last[id] = max(t.Last(id), p.Offset)
 }
 
 // Last is the highest offset of a partition that had an entry at the last Refresh
@@ -125,8 +123,8 @@ func (t *Table) Last(id change.PartitionID) int64 {
 	return -1
 }
 
-// Has reports whether a record had an entry then.
-func (t *Table) Has(id change.PartitionID, offset int64) bool { return t.known[id][offset] }
+// Has reports whether a place had an entry then.
+func (t *Table) Has(p settled.Place) bool { return t.known[p] }
 
 // Write enters the entries that are not there yet, in one commit.
 func (t *Table) Write(ctx context.Context, entries []Entry) error {
@@ -141,7 +139,7 @@ func (t *Table) Write(ctx context.Context, entries []Entry) error {
 		batch := map[settled.Place]bool{}
 		for i := range entries {
 			e := &entries[i]
-			if t.Has(change.PartitionID{Topic: e.Topic, Partition: e.Partition}, e.Offset) || batch[e.Place()] {
+			if t.Has(e.Place()) || batch[e.Place()] {
 				continue
 			}
 			batch[e.Place()] = true
@@ -163,7 +161,7 @@ func (t *Table) Write(ctx context.Context, entries []Entry) error {
 		}
 		if done {
 			for p := range batch {
-				t.remember(change.PartitionID{Topic: p.Topic, Partition: p.Partition}, p.Offset)
+				t.remember(p)
 			}
 			t.scanned[add.Path] = true
 			return nil
@@ -307,9 +305,9 @@ func (t *Table) syncFile(ctx context.Context, tx *delta.Transaction, add *action
 		}
 		return nil
 	}
-	small := []parquet.Column{columns[0], columns[1], columns[2], columns[8], columns[13], columns[14], columns[15], columns[16], columns[17]}
+	small := []parquet.Column{columns[0], columns[1], columns[2], columns[8], columns[13], columns[14], columns[15], columns[16], columns[17], columns[18]}
 	err = t.scan(ctx, add, small, func(c []schema.Value) error {
-		e := Entry{Topic: c[0].S, Partition: int32(c[1].I), Offset: c[2].I, OpenLabel: c[3].S, Copied: resolutionOf(c[4:]), Made: madeOf(c[8])}
+		e := Entry{Topic: c[0].S, Partition: int32(c[1].I), Offset: c[2].I, OpenLabel: c[3].S, Copied: resolutionOf(c[4:]), Made: madeOf(c[8]), Row: int32(c[9].I)}
 		return look(e)
 	})
 	if !errors.Is(err, differs) {
@@ -400,11 +398,15 @@ func (e *Entry) cells() []schema.Value {
 	if e.Made >= 0 {
 		made = schema.IntValue(e.Made)
 	}
+	row := schema.Value{}
+	if e.Row != 0 {
+		row = schema.IntValue(int64(e.Row))
+	}
 	return []schema.Value{
 		text(e.Topic), schema.IntValue(int64(e.Partition)), schema.IntValue(e.Offset), timestamp,
 		text(e.Reason), text(e.Detail), text(e.Column), text(e.Label), text(e.OpenLabel),
 		raw(e.Key), raw(e.Value), schema.IntValue(e.Length), headers,
-		text(string(e.Copied.State)), at, version, text(e.Copied.Note), made,
+		text(string(e.Copied.State)), at, version, text(e.Copied.Note), made, row,
 	}
 }
 
@@ -419,7 +421,7 @@ func entryOf(c []schema.Value) (Entry, error) {
 		Topic: strings.Clone(c[0].S), Partition: int32(c[1].I), Offset: c[2].I, Timestamp: -1,
 		Reason: strings.Clone(c[4].S), Detail: strings.Clone(c[5].S), Column: strings.Clone(c[6].S),
 		Label: strings.Clone(c[7].S), OpenLabel: strings.Clone(c[8].S),
-		Key: raw(c[9]), Value: raw(c[10]), Length: c[11].I, Copied: resolutionOf(c[13:]), Made: madeOf(c[17]),
+		Key: raw(c[9]), Value: raw(c[10]), Length: c[11].I, Copied: resolutionOf(c[13:]), Made: madeOf(c[17]), Row: int32(c[18].I),
 	}
 	if !c[3].IsNull() {
 		e.Timestamp = c[3].I / 1000

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/ingest/change"
@@ -34,6 +35,9 @@ func (r *cells) cell(c *codec, t token) (v schema.Value, err error) {
 		return schema.Value{}, nil
 	case t.kind == kindString && r.unavailable(t):
 		return schema.Value{Kind: schema.Unavailable}, nil
+	}
+	if c.quoted && t.kind == kindString && t.flags&flagEscaped == 0 {
+		t = quotedNumber(r.b, t)
 	}
 	switch c.enc {
 	case encUntyped:
@@ -73,6 +77,12 @@ func (r *cells) cell(c *codec, t token) (v schema.Value, err error) {
 		v, err = r.variable(t)
 	case encLabels:
 		v, err = r.labels(t)
+	case encLatin1:
+		v, err = r.latin1(t, c.length)
+	case encGeometryLatin1:
+		v, err = r.geometryLatin1(t)
+	case encEnumIndex, encSetBits:
+		v, err = r.numberedLabels(c, t)
 	case encJSON:
 		v = schema.StringValue(jsonText(r.b, t, r.arena))
 	}
@@ -261,8 +271,9 @@ func (r *cells) time(c *codec, t token) (schema.Value, error) {
 			return schema.Value{}, err
 		}
 		v, err := timeText(s, c.typ)
-		if c.utc && errors.Is(err, errZone) {
-			return timeText(s, schema.Of(schema.TimestampNTZ))
+		if c.zone != nil && errors.Is(err, errZone) {
+			v, err = timeText(s, schema.Of(schema.TimestampNTZ))
+			v.I = inZone(v, c.zone)
 		}
 		return v, err
 	}
@@ -303,6 +314,16 @@ func timeText(s string, typ schema.Type) (schema.Value, error) {
 		return schema.Value{}, err
 	}
 	return schema.IntValue(n), nil
+}
+
+// inZone takes a date and time as the clock of a zone shows it; nothing tells which
+// of the two is meant that it shows twice in autumn.
+func inZone(v schema.Value, zone *time.Location) int64 {
+	if v.Kind != schema.Int || zone == time.UTC {
+		return v.I
+	}
+	t := time.UnixMicro(v.I).UTC()
+	return time.Date(t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), zone).UnixMicro()
 }
 
 // unescaped gives the characters of a string token.

@@ -1,6 +1,10 @@
 package decode
 
-import "github.com/gscd-io/gscd/delta/schema"
+import (
+	"time"
+
+	"github.com/gscd-io/gscd/delta/schema"
+)
 
 // encoding says how a record writes a column's cells.
 type encoding uint8
@@ -35,6 +39,14 @@ const (
 	encGeometry
 	// encVariable: VariableScaleDecimal, an object of scale and value.
 	encVariable
+	// encLatin1: bytes as the characters of ISO 8859-1.
+	encLatin1
+	// encGeometryLatin1: the same of MySQL's geometry: the SRID, then the WKB.
+	encGeometryLatin1
+	// encEnumIndex: the number of a label, from 1 on, or the label itself.
+	encEnumIndex
+	// encSetBits: the bits of labels as a number, or the labels themselves.
+	encSetBits
 	// encJSON: any JSON, kept as its compact text.
 	encJSON
 	// encLabels: the labels of a set, an array of strings; or their text.
@@ -55,8 +67,12 @@ type codec struct {
 	base64 bool
 	// loose lets a boolean be 0 or 1, and 0 or 1 be a boolean.
 	loose bool
-	// utc tells that a timestamp's text without zone is UTC.
-	utc bool
+	// quoted tells that numbers come as strings.
+	quoted bool
+	// labels are those of an enum or set whose cells are numbers.
+	labels *[]string
+	// zone is that of a timestamp's text without one; nil: such a text is an error.
+	zone *time.Location
 	// length is the number of bits, or of bytes to pad to; 0 where unknown.
 	length int
 	unit   unit

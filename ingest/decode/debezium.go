@@ -14,6 +14,7 @@ import (
 // notes where the members of before, after and source are; then only what is
 // needed is converted.
 type debezium struct {
+	single
 	opts  *Options
 	scan  scanner
 	cells cells

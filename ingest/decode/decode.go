@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/ingest/change"
@@ -16,7 +17,15 @@ type Decoder interface {
 	// Decode fills out with what the record says; its cells live in the arena
 	// or in the record's bytes. The error is an *Error, and out is then empty
 	// but for Op, which may be set. A Filtered change has nothing but its Op.
+	//
+	// Of a record of several rows it reads the one that rec.Row names.
 	Decode(rec *change.Record, arena *change.Arena, out *change.Change) error
+	// Rows gives how many rows the record holds: 1 where the format knows no
+	// more, or where it can't be read.
+	Rows(rec *change.Record) int
+	// Alone gives a record that says what row rec.Row of rec says and nothing
+	// else, to be kept by itself; rec where it has one row. It has the same Row.
+	Alone(rec *change.Record) *change.Record
 	// Format is the format's name, empty while "auto" has not decided.
 	Format() string
 }
@@ -34,6 +43,7 @@ type Options struct {
 	// before what the records' own schema says.
 	Columns  map[string]ColumnSpec
 	Debezium Debezium
+	Canal    Canal
 	// EventTime is "source" (default), "kafka" (the record's timestamp) or
 	// "column:NAME". A column's integer of unknown type is milliseconds, a
 	// timestamp_ntz is taken as UTC; NULL or no such column is no time.
@@ -63,6 +73,13 @@ type Debezium struct {
 	Unsigned string
 	// Binary is "base64" or empty, which is the same.
 	Binary string
+}
+
+// Canal says how Canal was set up.
+type Canal struct {
+	// Timezone is the zone of its process, in which it writes TIMESTAMP columns;
+	// nil: not known, and their cells are errors.
+	Timezone *time.Location
 }
 
 // oneOf is a setting and the words that it takes.
@@ -140,6 +157,12 @@ type recogniser interface {
 	recognised() recognition
 }
 
+// single is the part of a Decoder whose records hold one row each.
+type single struct{}
+
+func (single) Rows(*change.Record) int                 { return 1 }
+func (single) Alone(rec *change.Record) *change.Record { return rec }
+
 // format is an entry of the registry.
 type format struct {
 	name string
@@ -150,6 +173,7 @@ type format struct {
 var formats = []format{
 	{"debezium-json", func(o *Options) recogniser { return newDebezium(o) }},
 	{"maxwell", func(o *Options) recogniser { return newMaxwell(o) }},
+	{CanalJSON, func(o *Options) recogniser { return newCanal(o) }},
 }
 
 // Auto is the format that the first record with a value decides.
@@ -193,6 +217,25 @@ func (a *auto) Format() string {
 		return ""
 	}
 	return a.decided.Format()
+}
+
+// Rows decides the format, where the record does.
+func (a *auto) Rows(rec *change.Record) int {
+	if a.decided == nil {
+		var c change.Change
+		_ = a.Decode(rec, &change.Arena{}, &c) // Decode will say it again
+	}
+	if a.decided == nil {
+		return 1
+	}
+	return a.decided.Rows(rec)
+}
+
+func (a *auto) Alone(rec *change.Record) *change.Record {
+	if a.Rows(rec); a.decided == nil {
+		return rec
+	}
+	return a.decided.Alone(rec)
 }
 
 func (a *auto) Decode(rec *change.Record, arena *change.Arena, out *change.Change) error {

@@ -1,6 +1,6 @@
 // Package decode turns the bytes of a Kafka record into a change.Change.
 //
-// It owns the change formats (Debezium JSON, Maxwell), the table of types from
+// It owns the change formats (Debezium JSON, Maxwell, Canal), the table of types from
 // the source's to Delta's, and the exact conversion of one cell.
 //
 // Nouns: Decoder (one format, one goroutine), Options (what the configuration
@@ -61,6 +61,13 @@
 // consistent point. The row before an update is data with the cells of old over
 // it. The key is that of primary_key_columns, else the members pk.COLUMN of the
 // record key.
+//
+// # Canal's flat messages, points decided
+//
+// A record holds rows; Decode reads the one that Record.Row names, and the record
+// is scanned once for all of them. There is no position; Position.Row orders the
+// rows of one record. mysqlType gives the types, Options.Columns goes before it.
+// Old releases of Flink CDC have deleted rows in old, with data null.
 //
 // # Types
 //

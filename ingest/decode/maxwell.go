@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
+	"time"
 
 	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/ingest/change"
@@ -13,19 +13,14 @@ import (
 
 // maxwell reads the JSON of Maxwell's daemon: one row a record, without types.
 type maxwell struct {
+	single
+	flat
 	opts  *Options
-	scan  scanner
-	cells cells
-	at    [maxwellMembers]token
 	data  []member
 	old   []member
 	merge []member // the row before an update: old over data
 	rows  *rowSchema
 	seen  recognition
-
-	keyScan scanner
-	keyRows *rowSchema
-	key     []member
 }
 
 // The members of a record that matter.
@@ -42,16 +37,28 @@ const (
 	maxwellGTID
 	maxwellServer
 	maxwellKey
-	maxwellMembers
 )
 
-var maxwellNames = [maxwellMembers]string{
+var maxwellNames = []string{
 	"database", "table", "type", "ts", "data", "old", "position", "xoffset", "commit", "gtid", "server_id", "primary_key_columns",
 }
 
 func newMaxwell(o *Options) *maxwell {
 	o = o.writtenAs(maxwellCodec)
-	return &maxwell{opts: o, cells: o.cells(), rows: newRowSchema(o, nil), keyRows: newRowSchema(o, nil)}
+	m := &maxwell{flat: newFlat(o, maxwellNames), opts: o, rows: newRowSchema(o, nil)}
+	m.inside = func(slot, at int) (end int, took bool) {
+		switch {
+		case m.scan.b[at] != '{':
+		case slot == maxwellData:
+			m.data, end = m.scan.members(at+1, 2, m.data)
+			return end, true
+		case slot == maxwellOld:
+			m.old, end = m.scan.members(at+1, 2, m.old)
+			return end, true
+		}
+		return 0, false
+	}
+	return m
 }
 
 // maxwellCodec tells how Maxwell writes a type where it differs from Debezium.
@@ -62,7 +69,7 @@ func maxwellCodec(spec ColumnSpec, c codec) codec {
 	case name == "json":
 		c.enc = encJSON
 	case c.enc == encTime && c.typ.Primitive == schema.Timestamp:
-		c.utc = true
+		c.zone = time.UTC
 	}
 	return c
 }
@@ -88,9 +95,9 @@ func (m *maxwell) Decode(rec *change.Record, arena *change.Arena, out *change.Ch
 		}
 		return needKey(out, err, "a tombstone that is to delete")
 	}
+	m.data, m.old = m.data[:0], m.old[:0]
 	err := m.read(rec.Value)
 	if err == nil {
-		m.cells.b = rec.Value
 		err = m.decode(rec, out)
 	}
 	if err != nil {
@@ -102,67 +109,10 @@ func (m *maxwell) Decode(rec *change.Record, arena *change.Arena, out *change.Ch
 	return err
 }
 
-// read checks the whole value and notes where its members are.
-func (m *maxwell) read(value []byte) error {
-	s := &m.scan
-	s.reset(value)
-	m.at, m.data, m.old = [maxwellMembers]token{}, m.data[:0], m.old[:0]
-	i := s.space(0)
-	if i >= len(value) || value[i] != '{' {
-		t, end := s.value(i, 0)
-		if end < 0 {
-			return s.err
-		}
-		return fmt.Errorf("the value is %s, not an object", t.kind)
-	}
-	for i, first := i+1, true; ; first = false {
-		name, at := s.next(i, first)
-		if at < 0 {
-			return s.err
-		}
-		if name.kind == kindNone {
-			if at = s.space(at); at != len(value) {
-				return fmt.Errorf("json at byte %d: text behind the value", at)
-			}
-			return nil
-		}
-		slot := slices.Index(maxwellNames[:], view(value[name.start:name.end]))
-		if slot >= 0 && m.at[slot].kind != kindNone {
-			s.failWith(int(name.start), errTwice)
-			return s.err
-		}
-		var t token
-		if object := at < len(value) && value[at] == '{'; object && slot == maxwellData {
-			t = token{kind: kindObject}
-			m.data, i = s.members(at+1, 2, m.data)
-		} else if object && slot == maxwellOld {
-			t = token{kind: kindObject}
-			m.old, i = s.members(at+1, 2, m.old)
-		} else {
-			t, i = s.value(at, 1)
-		}
-		if i < 0 {
-			return s.err
-		}
-		if slot >= 0 {
-			m.at[slot] = t
-		}
-	}
-}
-
 var (
 	errNoMaxwell   = errors.New("no record of Maxwell: database, table and type are missing")
 	errMaxwellData = errors.New("the record has no data; does Maxwell encrypt it (encrypt)?")
 )
-
-// word is the text of a member that is a string without escapes, else "".
-func (m *maxwell) word(slot int) string {
-	t := m.at[slot]
-	if t.kind != kindString || t.flags&flagEscaped != 0 {
-		return ""
-	}
-	return view(m.cells.raw(t))
-}
 
 func (m *maxwell) decode(rec *change.Record, out *change.Change) error {
 	r := &m.cells
@@ -195,31 +145,16 @@ func (m *maxwell) decode(rec *change.Record, out *change.Change) error {
 		return errMaxwellData
 	}
 	m.seen = own
-	if mine, err := m.mine(); err != nil || !mine {
-		out.Op = change.Filtered
-		return err
+	if m.opts.Source != "" {
+		if mine, err := m.of(m.opts.Source, maxwellDatabase, maxwellTable); err != nil || !mine {
+			out.Op = change.Filtered
+			return err
+		}
 	}
 	if err := m.origin(rec, out); err != nil {
 		return err
 	}
 	return m.rowsOf(rec, out)
-}
-
-// mine reports whether the record is of the table asked for.
-func (m *maxwell) mine() (bool, error) {
-	if m.opts.Source == "" {
-		return true, nil
-	}
-	db, err := text(m.cells.b, m.at[maxwellDatabase], m.cells.arena)
-	if err != nil {
-		return false, err
-	}
-	name, err := text(m.cells.b, m.at[maxwellTable], m.cells.arena)
-	if err != nil {
-		return false, err
-	}
-	rest, ok := strings.CutPrefix(m.opts.Source, db)
-	return ok && rest != "" && rest[0] == '.' && rest[1:] == name, nil
 }
 
 // origin fills in where and when the change was made.
@@ -252,18 +187,6 @@ func (m *maxwell) origin(rec *change.Record, out *change.Change) (err error) {
 		out.Position, out.HasPosition, err = m.position()
 	}
 	return err
-}
-
-func (m *maxwell) integer(slot int) (int64, error) {
-	t := m.at[slot]
-	if t.kind == kindNone || t.kind == kindNull {
-		return 0, nil
-	}
-	n, err := m.cells.whole(t)
-	if err != nil {
-		return 0, fmt.Errorf("%s is %.30s: %w", maxwellNames[slot], m.cells.raw(t), err)
-	}
-	return n, nil
 }
 
 // position reads "binlog.000012:3456". Rows of one event share it: xoffset, the
@@ -302,7 +225,7 @@ func (m *maxwell) position() (p change.Position, ok bool, err error) {
 // rowsOf fills in key, before and after.
 func (m *maxwell) rowsOf(rec *change.Record, out *change.Change) error {
 	r := &m.cells
-	keyErr := m.namedKey(out)
+	keyErr := m.namedKey(maxwellKey, m.data, m.keyRows, out)
 	if out.Key == nil && keyErr == nil {
 		keyErr = m.recordKey(rec, out)
 		r.b = rec.Value
@@ -337,52 +260,13 @@ func (m *maxwell) rowsOf(rec *change.Record, out *change.Change) error {
 	if out.Op != change.Update || len(m.old) == 0 {
 		return nil
 	}
-	if shape, err = m.rows.find(r.b, m.before()); err != nil {
+	m.merge = m.overlay(m.merge, m.data, m.old)
+	if shape, err = m.rows.find(r.b, m.merge); err != nil {
 		return err
 	}
 	out.Before, err = shape.keys(r, m.merge)
 	out.BeforeColumns = shape.keyCols
 	return err
-}
-
-// before is the row before an update: old holds the changed columns alone.
-func (m *maxwell) before() []member {
-	name := func(n token) string { return view(m.cells.raw(n)) }
-	m.merge = append(m.merge[:0], m.data...)
-	for _, was := range m.old {
-		i := slices.IndexFunc(m.merge, func(now member) bool { return name(now.name) == name(was.name) })
-		if i < 0 {
-			m.merge = append(m.merge, was)
-		} else {
-			m.merge[i] = was
-		}
-	}
-	return m.merge
-}
-
-// namedKey takes the key from the columns that the record names
-// (output_primary_key_columns).
-func (m *maxwell) namedKey(out *change.Change) error {
-	t := m.at[maxwellKey]
-	if t.kind != kindArray {
-		return nil
-	}
-	m.key = m.key[:0]
-	s := &m.keyScan
-	s.reset(m.cells.raw(t))
-	for i := s.space(1); s.b[i] != ']'; {
-		name, end := s.value(i, 1) // the scanner has passed it before
-		for _, cell := range m.data {
-			if name.kind == kindString && string(s.b[name.start:name.end]) == string(m.cells.raw(cell.name)) {
-				m.key = append(m.key, cell)
-				break
-			}
-		}
-		if i = s.space(end); s.b[i] == ',' {
-			i = s.space(i + 1)
-		}
-	}
-	return m.keyCells(out)
 }
 
 const maxwellKeyPrefix = "pk."
@@ -418,22 +302,5 @@ func (m *maxwell) recordKey(rec *change.Record, out *change.Change) error {
 		return errMaxwellKey
 	}
 	m.cells.b = rec.Key
-	return m.keyCells(out)
-}
-
-// keyCells reads the cells of m.key.
-func (m *maxwell) keyCells(out *change.Change) error {
-	if len(m.key) == 0 {
-		return nil
-	}
-	shape, err := m.keyRows.find(m.cells.b, m.key)
-	if err != nil {
-		return err
-	}
-	cells, err := shape.row(&m.cells, m.key)
-	if err != nil {
-		return err
-	}
-	out.KeyColumns, out.Key = shape.cols, cells
-	return nil
+	return m.keyCells(m.keyRows, out)
 }

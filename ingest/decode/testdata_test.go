@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	"github.com/gscd-io/gscd/delta/schema"
@@ -95,6 +96,8 @@ type typed struct {
 // fold is the naive table: rows by key, the newest change wins, by arrival.
 type fold struct {
 	keys []string
+	// bag keeps rows without a key, however alike.
+	bag  bool
 	rows map[string]map[string]typed
 }
 
@@ -112,6 +115,9 @@ func named(cols *change.Columns, cells []schema.Value) map[string]typed {
 }
 
 func (f *fold) key(row map[string]typed) (string, bool) {
+	if f.bag {
+		return strconv.Itoa(len(f.rows)), row != nil
+	}
 	var key []byte
 	for _, k := range f.keys {
 		c, ok := row[k]
@@ -126,6 +132,11 @@ func (f *fold) key(row map[string]typed) (string, bool) {
 func (f *fold) apply(t testing.TB, c *change.Change) {
 	t.Helper()
 	after, before, key := named(c.Columns, c.After), named(c.BeforeColumns, c.Before), named(c.KeyColumns, c.Key)
+	if len(f.keys) == 0 && !f.bag && c.KeyColumns != nil { // those that the records name
+		for _, k := range c.KeyColumns.List {
+			f.keys = append(f.keys, k.Name)
+		}
+	}
 	old, known := f.key(before)
 	switch c.Op {
 	case change.Tombstone, change.Filtered:

@@ -16,6 +16,7 @@ package settled
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -28,6 +29,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/gscd-io/gscd/delta/objstore"
+	"github.com/gscd-io/gscd/ingest/change"
 	"github.com/gscd-io/gscd/progress"
 )
 
@@ -57,15 +59,25 @@ const (
 // States are all states.
 var States = []State{Active, Replayed, Superseded, Dismissed, Undone}
 
-// Place is where a record lies in Kafka.
+// Place is where a record lies in Kafka, and which of its rows is meant.
 type Place struct {
 	Topic     string `json:"topic"`
 	Partition int32  `json:"partition"`
 	Offset    int64  `json:"offset"`
+	// Row is 0 but for the further rows of a record that holds several.
+	Row int32 `json:"row,omitempty"`
 }
 
-// String is TOPIC/PARTITION/OFFSET.
-func (p Place) String() string { return fmt.Sprintf("%s/%d/%d", p.Topic, p.Partition, p.Offset) }
+// PlaceOf is the place of a record.
+func PlaceOf(r *change.Record) Place { return Place{r.Topic, r.Partition, r.Offset, r.Row} }
+
+// String is TOPIC/PARTITION/OFFSET, and /ROW where that is not 0.
+func (p Place) String() string {
+	if p.Row != 0 {
+		return fmt.Sprintf("%s/%d/%d/%d", p.Topic, p.Partition, p.Offset, p.Row)
+	}
+	return fmt.Sprintf("%s/%d/%d", p.Topic, p.Partition, p.Offset)
+}
 
 // Resolution is what became of an entry.
 type Resolution struct {
@@ -127,19 +139,9 @@ func (s Set) items() []Item {
 	return out
 }
 
-// Compare orders places by topic, partition and offset.
+// Compare orders places by topic, partition, offset and row.
 func (p Place) Compare(q Place) int {
-	switch {
-	case p.Topic != q.Topic:
-		return strings.Compare(p.Topic, q.Topic)
-	case p.Partition != q.Partition:
-		return int(p.Partition) - int(q.Partition)
-	case p.Offset < q.Offset:
-		return -1
-	case p.Offset > q.Offset:
-		return 1
-	}
-	return 0
+	return cmp.Or(strings.Compare(p.Topic, q.Topic), cmp.Compare(p.Partition, q.Partition), cmp.Compare(p.Offset, q.Offset), cmp.Compare(p.Row, q.Row))
 }
 
 // Load reads the files of a progress. The error names the file.

@@ -14,7 +14,7 @@ import (
 var ctx = context.Background()
 
 func item(offset int64, state State) Item {
-	return Item{Place{"shop.users", 3, offset}, Resolution{State: state, At: 1658000000000 + offset, Version: 40 + offset, Note: "ünï\n\"q\""}}
+	return Item{Place{"shop.users", 3, offset, int32(offset % 3)}, Resolution{State: state, At: 1658000000000 + offset, Version: 40 + offset, Note: "ünï\n\"q\""}}
 }
 
 func TestWhatIsWrittenIsRead(t *testing.T) {

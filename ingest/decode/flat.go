@@ -1,0 +1,176 @@
+package decode
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gscd-io/gscd/ingest/change"
+)
+
+// flat reads records that are one JSON object, of which certain members matter.
+type flat struct {
+	scan  scanner
+	cells cells
+	names []string
+	at    []token // where the members of these names are
+
+	// inside reads a member's value that is an object or array and of which more
+	// must be known than where it is; it gives the index behind it, or -1.
+	inside func(slot, at int) (end int, took bool)
+
+	keyScan scanner
+	keyRows *rowSchema
+	key     []member
+}
+
+func newFlat(o *Options, names []string) flat {
+	return flat{cells: o.cells(), names: names, at: make([]token, len(names)), keyRows: newRowSchema(o, nil)}
+}
+
+// read checks the whole value and notes where its members are.
+func (f *flat) read(value []byte) error {
+	s := &f.scan
+	s.reset(value)
+	f.cells.b = value
+	clear(f.at)
+	i := s.space(0)
+	if i >= len(value) || value[i] != '{' {
+		t, end := s.value(i, 0)
+		if end < 0 {
+			return s.err
+		}
+		return fmt.Errorf("the value is %s, not an object", t.kind)
+	}
+	for i, first := i+1, true; ; first = false {
+		name, at := s.next(i, first)
+		if at < 0 {
+			return s.err
+		}
+		if name.kind == kindNone {
+			if at = s.space(at); at != len(value) {
+				return fmt.Errorf("json at byte %d: text behind the value", at)
+			}
+			return nil
+		}
+		slot := slices.Index(f.names, view(value[name.start:name.end]))
+		if slot >= 0 && f.at[slot].kind != kindNone {
+			s.failWith(int(name.start), errTwice)
+			return s.err
+		}
+		took := false
+		t := token{start: int32(at), kind: kindObject}
+		if slot >= 0 && at < len(value) && (value[at] == '{' || value[at] == '[') {
+			if value[at] == '[' {
+				t.kind = kindArray
+			}
+			i, took = f.inside(slot, at)
+			t.end = int32(i)
+		}
+		if !took {
+			t, i = s.value(at, 1)
+		}
+		if i < 0 {
+			return s.err
+		}
+		if slot >= 0 {
+			f.at[slot] = t
+		}
+	}
+}
+
+// word is the text of a member that is a string without escapes, else "".
+func (f *flat) word(slot int) string {
+	t := f.at[slot]
+	if t.kind != kindString || t.flags&flagEscaped != 0 {
+		return ""
+	}
+	return view(f.cells.raw(t))
+}
+
+// integer is an integer member, 0 where it is missing or null.
+func (f *flat) integer(slot int) (int64, error) {
+	t := f.at[slot]
+	if t.kind == kindNone || t.kind == kindNull {
+		return 0, nil
+	}
+	n, err := f.cells.whole(t)
+	if err != nil {
+		return 0, fmt.Errorf("%s is %.30s: %w", f.names[slot], f.cells.raw(t), err)
+	}
+	return n, nil
+}
+
+// names reports whether two members spell the table "db.table".
+func (f *flat) of(table string, db, name int) (bool, error) {
+	if f.at[db].kind != kindString || f.at[name].kind != kindString {
+		return false, nil
+	}
+	d, err := text(f.cells.b, f.at[db], f.cells.arena)
+	if err != nil {
+		return false, err
+	}
+	n, err := text(f.cells.b, f.at[name], f.cells.arena)
+	if err != nil {
+		return false, err
+	}
+	rest, ok := strings.CutPrefix(table, d)
+	return ok && rest != "" && rest[0] == '.' && rest[1:] == n, nil
+}
+
+// namedKey takes the key from the cells of a row that an array of the record names.
+func (f *flat) namedKey(slot int, row []member, rows *rowSchema, out *change.Change) error {
+	t := f.at[slot]
+	if t.kind != kindArray {
+		return nil
+	}
+	f.key = f.key[:0]
+	s := &f.keyScan
+	s.reset(f.cells.raw(t))
+	for i := s.space(1); s.b[i] != ']'; {
+		name, end := s.value(i, 1) // the scanner has passed it before
+		for _, cell := range row {
+			if name.kind == kindString && string(s.b[name.start:name.end]) == string(f.cells.raw(cell.name)) {
+				f.key = append(f.key, cell)
+				break
+			}
+		}
+		if i = s.space(end); s.b[i] == ',' {
+			i = s.space(i + 1)
+		}
+	}
+	return f.keyCells(rows, out)
+}
+
+// keyCells reads the cells of f.key.
+func (f *flat) keyCells(rows *rowSchema, out *change.Change) error {
+	if len(f.key) == 0 {
+		return nil
+	}
+	shape, err := rows.find(f.cells.b, f.key)
+	if err != nil {
+		return err
+	}
+	cells, err := shape.row(&f.cells, f.key)
+	if err != nil {
+		return err
+	}
+	out.KeyColumns, out.Key = shape.cols, cells
+	return nil
+}
+
+// overlay puts the cells of old over those of a row: what the row was before an
+// update, where old has the changed columns alone.
+func (f *flat) overlay(dst, row, old []member) []member {
+	name := func(n token) string { return view(f.cells.raw(n)) }
+	dst = append(dst[:0], row...)
+	for _, was := range old {
+		i := slices.IndexFunc(dst[:len(row)], func(now member) bool { return name(now.name) == name(was.name) })
+		if i < 0 {
+			dst = append(dst, was)
+		} else {
+			dst[i] = was
+		}
+	}
+	return dst
+}
