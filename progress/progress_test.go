@@ -129,7 +129,7 @@ func TestMissing(t *testing.T) {
 	for i := range v.NumField() {
 		name := v.Type().Field(i).Name
 		v.Field(i).SetInt(v.Field(i).Int() + 1)
-		want := map[string]int64{"Taken": 1, "Dismissed": 0, "Holes": 0, "Rewound": 0}
+		want := map[string]int64{"Taken": 1, "Dismissed": 0, "Holes": 0, "FurtherRows": 0, "Rewound": 0}
 		n, ok := want[name]
 		if !ok {
 			n = -1
