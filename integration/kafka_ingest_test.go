@@ -39,6 +39,7 @@ func TestKafka(t *testing.T) {
 		{"rotated certificate", testRotatedCertificate},
 		{"secure program", testSecureProgram},
 		{"broker restarts", testBrokerRestarts},
+		{"changes into a topic", testChangesSink},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(t, b) })
 	}
