@@ -29,7 +29,8 @@ type Options struct {
 	// each version.
 	Sealed bool
 	// Start is the version behind which a new topic begins, -1 for the first one. Where
-	// Kafka has a position it is not used.
+	// Kafka has a position it is not used. Where change data behind the start or the
+	// position is not there, the version there and the newest one are compared.
 	Start int64
 	// Follow goes on until ctx ends; else what is there at the start is written.
 	Follow bool
@@ -193,34 +194,49 @@ func (s *Sink) writeTo(ctx context.Context, feed *changes.Feed, end int64) error
 	if err != nil {
 		return err
 	}
-	if s.o.Sealed {
-		u, done, err := feed.NetBetween(ctx, s.follow.Position, end)
-		if err != nil {
-			return err
-		}
-		defer done()
-		if err := s.stage(ctx, encode, u); err != nil {
-			return err
-		}
-	} else {
-		for u, err := range feed.NetVersions(ctx, s.follow.Position+1, end) {
-			if err != nil {
-				return err
-			}
-			if err := s.stage(ctx, encode, u); err != nil {
-				return err
-			}
-		}
-		// Versions without changes are behind the position too: their commits may go.
-		if s.written < end {
-			u := &changes.Unit{Version: end, Committed: time.Now(), Keys: func(func(*changes.KeyChange, error) bool) {}}
-			if err := s.stage(ctx, encode, u); err != nil {
-				return err
-			}
-		}
+	err = errNet
+	if !s.o.Sealed {
+		err = s.versions(ctx, encode, feed, end)
+	}
+	if errors.Is(err, errNet) || changes.Lost(err) {
+		err = s.net(ctx, encode, feed, end)
+	}
+	if err != nil {
+		return err
 	}
 	s.follow.Position = end
 	return nil
+}
+
+// errNet asks for net changes.
+var errNet = errors.New("net changes")
+
+// net writes the net changes up to a version. Where there is no change data the versions
+// are compared.
+func (s *Sink) net(ctx context.Context, encode encoder, feed *changes.Feed, end int64) error {
+	u, done, err := feed.NetBetween(ctx, s.written, end)
+	if err != nil {
+		return err
+	}
+	defer done()
+	return s.stage(ctx, encode, u)
+}
+
+// versions writes the changes of each version up to one.
+func (s *Sink) versions(ctx context.Context, encode encoder, feed *changes.Feed, end int64) error {
+	for u, err := range feed.NetVersions(ctx, s.written+1, end) {
+		if err != nil {
+			return err
+		}
+		if err := s.stage(ctx, encode, u); err != nil {
+			return err
+		}
+	}
+	if s.written == end {
+		return nil
+	}
+	// Versions without changes are behind the position too: their commits may go.
+	return s.stage(ctx, encode, &changes.Unit{Version: end, Keys: func(func(*changes.KeyChange, error) bool) {}})
 }
 
 // stage writes the changes of a unit and the position behind it in one transaction.

@@ -425,3 +425,43 @@ func TestShapes(t *testing.T) {
 		t.Errorf("positions among the changes: %v", err)
 	}
 }
+
+// Where change data is not there, yet or any more, the topic gets what leads from the
+// state that it has to that of the table.
+func TestWithoutChangeData(t *testing.T) {
+	t.Parallel()
+	store := mem.New()
+	table := delta.New(store)
+	must(t)(write.Create(ctx, table, write.Definition{Columns: columns()[:2]}, write.Values([][]any{{1, "EU"}, {2, "EU"}})))
+	must(t)(write.Alter(ctx, table, []write.Change{write.SetProperties(map[string]string{delta.PropertyChangeDataFeed: "true"})}))
+	_, k := newBroker(t)
+	o := options(t, table, k)
+	o.Changes.Key, o.Schemas = []string{"id"}, false
+	told := 0
+	o.Changes.Notice = func(string) { told++ }
+	run(t, o) // from the first version, which has none
+	must(t)(write.Update(ctx, table, "id = 1", write.Set{"region": "US"}))
+	run(t, o)
+	must(t)(write.Update(ctx, table, "id = 2", write.Set{"region": "US"}))
+	must(t)(write.Delete(ctx, table, "id = 1"))
+	for at := range store.List(ctx, "_change_data/", "") {
+		if err := store.Delete(ctx, at.Key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run(t, o)
+	run(t, o)
+	var got []string
+	for _, r := range records(t, k) {
+		var e envelope
+		if err := json.Unmarshal(r.Value, &e); err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, fmt.Sprintf("%d/%d %s %s", e.Source.Pos, e.Source.Row, e.Op, r.Key))
+	}
+	slices.Sort(got)
+	want := []string{`1/0 c {"id":1}`, `1/1 c {"id":2}`, `2/0 u {"id":1}`, `4/0 d {"id":1}`, `4/1 u {"id":2}`}
+	if !slices.Equal(got, want) || told != 2 {
+		t.Errorf("%d notices, %q, want %q", told, got, want)
+	}
+}

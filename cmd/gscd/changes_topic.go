@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/gscd-io/gscd/ingest/kafka"
-	"github.com/gscd-io/gscd/query/changes"
 	"github.com/gscd-io/gscd/sink"
 )
 
@@ -102,8 +101,6 @@ func (a *app) publishChanges(c *cobra.Command, f changesFlags) error {
 		return nil
 	case errors.Is(err, kafka.ErrFenced):
 		return fmt.Errorf("table %s, topic %s: %w: only one writes at a time", t.Name, f.sink.topic, err)
-	case errors.Is(err, changes.ErrNoChanges) && !begun:
-		return fmt.Errorf("%w; where it begins says --from, --from-version or --from-timestamp", changesFault(t, err))
 	}
 	return changesFault(t, err)
 }

@@ -119,7 +119,7 @@ func (f *Feed) Before(label string) (int64, error) {
 
 // NetBetween is NetRange of the versions above after, up to upTo; where their change data is
 // not there, or not any more, the two versions are compared, and Options.Notice says so.
-// label is what they belong to, "" for that of the last version.
+// after is -1 for all rows of upTo. They belong to the label of upTo.
 func (f *Feed) NetBetween(ctx context.Context, after, upTo int64) (u *Unit, end func(), err error) {
 	s := labelSpan{after: after, upTo: upTo, label: f.sealedAt(upTo)}
 	u, end, err = f.net(ctx, s)

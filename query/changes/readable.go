@@ -17,6 +17,10 @@ func lost(err error) bool {
 	return errors.Is(err, ErrNoChanges) || errors.Is(err, scan.ErrFileMissing) || errors.As(err, &version)
 }
 
+// Lost reports whether an error of a Feed says that change data is not there, or not any
+// more. What lies between two versions that can be read still comes by NetBetween.
+func Lost(err error) bool { return err != nil && lost(err) }
+
 // readable says, behind an error about change data that is not there, what still can be
 // read of a range.
 func (f *Feed) readable(ctx context.Context, err error, from, to int64) string {
