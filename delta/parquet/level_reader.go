@@ -49,6 +49,7 @@ func (l *levelReader) current() (rep, def uint8, err error) {
 
 func (l *levelReader) levels() (rep, def uint8, err error) {
 	p := &l.chunk.page
+	def = l.leaf.maxDef // where no levels are kept, every value is there
 	if p.rep != nil {
 		rep = p.rep[l.at]
 	}

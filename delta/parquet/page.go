@@ -211,7 +211,7 @@ func (c *chunkReader) levelsV1(encoding format.Encoding) ([]byte, error) {
 		return nil, err
 	}
 	c.startLevels()
-	take := func(maxLevel uint8, encoding format.Encoding) ([]uint8, error) {
+	take := func(maxLevel uint8, encoding format.Encoding) ([]byte, error) {
 		if maxLevel == 0 {
 			return nil, nil
 		}
@@ -227,13 +227,17 @@ func (c *chunkReader) levelsV1(encoding format.Encoding) ([]byte, error) {
 		}
 		src := body[4 : 4+size]
 		body = body[4+size:]
-		return c.decodeLevels(src, maxLevel)
+		return src, nil
 	}
-	if c.page.rep, err = take(c.leaf.maxRep, h.RepetitionLevelEncoding); err != nil {
+	rep, err := take(c.leaf.maxRep, h.RepetitionLevelEncoding)
+	if err != nil {
 		return nil, err
 	}
-	c.page.def, err = take(c.leaf.maxDef, h.DefinitionLevelEncoding)
-	return body, err
+	def, err := take(c.leaf.maxDef, h.DefinitionLevelEncoding)
+	if err != nil {
+		return nil, err
+	}
+	return body, c.setLevels(rep, def)
 }
 
 func (c *chunkReader) levelsV2(encoding format.Encoding) ([]byte, error) {
@@ -243,17 +247,8 @@ func (c *chunkReader) levelsV2(encoding format.Encoding) ([]byte, error) {
 		return nil, corrupt("levels of %d bytes in %d", rep+def, len(c.body))
 	}
 	c.startLevels()
-	c.page.rep, c.page.def = nil, nil
-	var err error
-	if c.leaf.maxRep > 0 {
-		if c.page.rep, err = c.decodeLevels(c.body[:rep], c.leaf.maxRep); err != nil {
-			return nil, err
-		}
-	}
-	if c.leaf.maxDef > 0 {
-		if c.page.def, err = c.decodeLevels(c.body[rep:rep+def], c.leaf.maxDef); err != nil {
-			return nil, err
-		}
+	if err := c.setLevels(c.body[:rep], c.body[rep:rep+def]); err != nil {
+		return nil, err
 	}
 	body, size := c.body[rep+def:], int(int64(c.header.UncompressedPageSize)-rep-def)
 	if size < 0 {
@@ -267,6 +262,27 @@ func (c *chunkReader) levelsV2(encoding format.Encoding) ([]byte, error) {
 
 func (c *chunkReader) startLevels() {
 	c.levels = slices.Grow(c.levels[:0], 2*c.page.n)
+}
+
+// setLevels decodes the levels of a page. Where every value is there, as one run says,
+// the levels of definition say nothing and are left out.
+func (c *chunkReader) setLevels(rep, def []byte) (err error) {
+	c.page.rep, c.page.def = nil, nil
+	if c.leaf.maxRep > 0 {
+		if c.page.rep, err = c.decodeLevels(rep, c.leaf.maxRep); err != nil {
+			return err
+		}
+	}
+	if c.leaf.maxDef > 0 && !isOneRun(def, c.page.n, c.leaf.maxDef) {
+		c.page.def, err = c.decodeLevels(def, c.leaf.maxDef)
+	}
+	return err
+}
+
+// isOneRun tells that so many levels are written as one run of the same one.
+func isOneRun(src []byte, n int, level uint8) bool {
+	header, size := binary.Uvarint(src)
+	return size > 0 && header&1 == 0 && header>>1 >= uint64(n) && len(src) > size && src[size] == level
 }
 
 func (c *chunkReader) decodeLevels(src []byte, maxLevel uint8) ([]uint8, error) {

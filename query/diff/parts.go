@@ -50,7 +50,7 @@ func onlyIn(parts []part, s, other *delta.Snapshot, which side) ([]part, bool) {
 		case len(same) == 0:
 			parts = append(parts, part{which, add, nil})
 			continue
-		case len(same) == 1 && same[0].Key() == key:
+		case len(same) == 1 && (same[0].Key() == key || same[0].DeletionVector == nil): // all that is live here is live there
 		case len(same) == 1:
 			parts = append(parts, part{which, add, same[0]})
 		default: // a log that has a file twice is not legal: what is equal falls out as equal rows
