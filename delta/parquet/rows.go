@@ -107,11 +107,12 @@ func (f *File) pick(group int, b boundColumn, start int64, rows []int64, result 
 // manyPages tells that rows lie in so many pages that their chunk is read at once: a
 // request a page costs more.
 func manyPages(pages []format.PageLocation, start int64, rows []int64) bool {
-	hit, last := 0, -1
+	hit, at := 0, 0 // at: the page behind that of the last row
 	for _, row := range rows {
-		if p := pageOf(pages, row-start); p != last {
-			hit, last = hit+1, p
+		if at > 0 && (at == len(pages) || row-start < pages[at].FirstRowIndex) {
+			continue // of the same page
 		}
+		hit, at = hit+1, pageOf(pages, row-start)+1
 	}
 	return hit > 4 && hit > len(pages)/2
 }

@@ -95,7 +95,7 @@ func (r *Reader) Read(ctx context.Context, add *action.Add, rows *dv.Bitmap, emi
 		return nil
 	}
 	if r.picks(add, rows) {
-		return r.pick(ctx, add, rows, out)
+		return r.pick(ctx, add, rows, emit)
 	}
 	return r.scan.readRows(ctx, add, rows.Contains, out)
 }
@@ -115,7 +115,7 @@ func (r *Reader) picks(add *action.Add, rows *dv.Bitmap) bool {
 const pickedAtOnce = 16 << 10
 
 // pick reads rows of a file by their places.
-func (r *Reader) pick(ctx context.Context, add *action.Add, rows *dv.Bitmap, emit func(*selection) error) error {
+func (r *Reader) pick(ctx context.Context, add *action.Add, rows *dv.Bitmap, emit func(*Batch) error) error {
 	s := r.scan
 	file, err := OpenFile(ctx, s.store, add)
 	if err != nil {
@@ -131,11 +131,11 @@ func (r *Reader) pick(ctx context.Context, add *action.Add, rows *dv.Bitmap, emi
 			return err
 		}
 	}
+	wide := make([][]schema.Value, len(s.schema.Fields))
 	filter := func(sel []int32) []int32 { return sel }
-	chosen := &selection{columns: make([][]schema.Value, len(s.schema.Fields))}
 	if s.options.Where != nil {
 		evaluator := s.options.Where.NewEvaluator()
-		filter = func(sel []int32) []int32 { return evaluator.Select(chosen.columns, sel) }
+		filter = func(sel []int32) []int32 { return evaluator.Select(wide, sel) }
 	}
 	flush := func(places []int64) error {
 		cells, err := file.Rows(ctx, columns, places)
@@ -143,24 +143,33 @@ func (r *Reader) pick(ctx context.Context, add *action.Add, rows *dv.Bitmap, emi
 			return FileError(add, err)
 		}
 		for i, c := range s.data {
-			chosen.columns[c] = slices.Grow(chosen.columns[c][:0], len(cells))
-			for _, row := range cells {
-				chosen.columns[c] = append(chosen.columns[c], row[i])
+			wide[c] = make([]schema.Value, len(cells))
+			for n, row := range cells {
+				wide[c][n] = row[i]
 			}
 		}
 		for c, v := range partitions {
-			chosen.columns[c] = slices.Repeat([]schema.Value{v}, len(cells))
+			wide[c] = slices.Repeat([]schema.Value{v}, len(cells))
 		}
-		chosen.kept = chosen.kept[:0]
-		for i := range cells {
-			chosen.kept = append(chosen.kept, int32(i))
+		kept := make([]int32, len(cells))
+		for i := range kept {
+			kept[i] = int32(i)
 		}
-		all := chosen.kept
-		if chosen.kept = filter(chosen.kept); len(chosen.kept) > 0 {
-			err = emit(chosen)
+		kept = filter(kept)
+		if len(kept) == 0 {
+			return nil
 		}
-		chosen.kept = all
-		return err
+		b := &Batch{Rows: len(kept), Columns: make([][]schema.Value, len(s.output))}
+		for i, c := range s.output {
+			b.Columns[i] = wide[c] // its own, as are the texts in it
+			if len(kept) < len(cells) {
+				b.Columns[i] = make([]schema.Value, len(kept))
+				for n, row := range kept {
+					b.Columns[i][n] = wide[c][row]
+				}
+			}
+		}
+		return emit(b)
 	}
 	var places []int64
 	group, end := 0, int64(0) // a batch stays in its row group, whose columns are read for it

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -22,6 +23,7 @@ import (
 	"github.com/gscd-io/gscd/ingest"
 	"github.com/gscd-io/gscd/ingest/recording"
 	"github.com/gscd-io/gscd/progress"
+	"github.com/gscd-io/gscd/query/diff"
 	"github.com/gscd-io/gscd/query/lineage"
 	"github.com/gscd-io/gscd/query/rowkey"
 	"github.com/gscd-io/gscd/savepoint"
@@ -347,9 +349,89 @@ func (w *world) checkBlame() {
 	}
 }
 
+// rowsAt scans a version: rows by key.
+func (w *world) rowsAt(s *delta.Snapshot) map[int64]string {
+	reading, err := scan.New(w.store, s, scan.Options{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	rows := map[int64]string{}
+	for row, err := range reading.Rows(ctx) {
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		rows[row[s.Schema().Index("id")].I] = rowText(reading.Columns(), row)
+	}
+	return rows
+}
+
+// checkDiff holds the diff of any two sealed days, both ways, against their rows.
+func (w *world) checkDiff() {
+	table, _, labels := w.open()
+	var days []*delta.Snapshot
+	for _, e := range labels.Entries {
+		if e.State == savepoint.Sealed && !e.Kept {
+			s, err := table.SnapshotAt(ctx, e.Version)
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			days = append(days, s)
+		}
+	}
+	for _, from := range days {
+		before := w.rowsAt(from)
+		for _, to := range days {
+			after := w.rowsAt(to)
+			d, err := diff.New(w.store, from, to, diff.Options{})
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			columns := make([]schema.Field, len(d.Columns()))
+			for i, c := range d.Columns() {
+				columns[i] = c.Field
+			}
+			got, last := map[int64]string{}, int64(-1)
+			for c, err := range d.Changes(ctx) {
+				if err != nil {
+					w.t.Fatal(err)
+				}
+				id := c.Row()[0].I
+				if id <= last {
+					w.t.Fatalf("key %d behind %d", id, last)
+				}
+				last = id
+				old, now := "", ""
+				if c.Old != nil {
+					old = rowText(columns, c.Old)
+				}
+				if c.New != nil {
+					now = rowText(columns, c.New)
+				}
+				got[id] = fmt.Sprintf("%s %s> %s", c.Kind, old, now)
+			}
+			want := map[int64]string{}
+			for id, row := range before {
+				if after[id] == "" {
+					want[id] = fmt.Sprintf("deleted %s> ", row)
+				} else if after[id] != row {
+					want[id] = fmt.Sprintf("updated %s> %s", row, after[id])
+				}
+			}
+			for id, row := range after {
+				if before[id] == "" {
+					want[id] = fmt.Sprintf("inserted > %s", row)
+				}
+			}
+			if !maps.Equal(got, want) {
+				w.t.Fatalf("from version %d to %d: %v, want %v", from.Version(), to.Version(), got, want)
+			}
+		}
+	}
+}
+
 // Of tables made at random, by batches of any size, in both modes of writing, with files
 // laid out anew, rollbacks and cleaned logs, the history of each key is what the versions
-// say, and each event is that which the topic has there.
+// say, each event is that which the topic has there.
 func TestModel(t *testing.T) {
 	steps := map[lineage.Step]int{}
 	ends := map[lineage.End]int{}
@@ -357,7 +439,12 @@ func TestModel(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			w := &world{t: t, random: rand.New(rand.NewPCG(seed, 6)), live: map[int]bool{100: true, 101: true}, store: mem.New()}
 			batch, copyOnWrite := 1+w.random.IntN(9), seed%2 == 1
-			w.options = func(o *ingest.Options) { o.BatchRows, o.CopyOnWrite = batch, copyOnWrite }
+			w.options = func(o *ingest.Options) {
+				o.BatchRows, o.CopyOnWrite = batch, copyOnWrite
+				if seed%4 >= 2 { // rows move between partitions
+					o.PartitionBy = []string{"v"}
+				}
+			}
 			days := 3 + w.random.IntN(4)
 			for day := firstDay; day < firstDay+days; day++ {
 				w.day(day)
@@ -401,6 +488,7 @@ func TestModel(t *testing.T) {
 				}
 			}
 			w.checkBlame()
+			w.checkDiff()
 		})
 	}
 	for _, end := range []lineage.End{lineage.Lasts, lineage.Updated, lineage.Deleted, lineage.Reverted} {
