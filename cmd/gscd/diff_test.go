@@ -12,9 +12,9 @@ import (
 	"github.com/gscd-io/gscd/savepoint"
 )
 
-// A day whose files are gone is named, with the days that can still be read. Files that
-// the two days share are not needed.
-func TestDiffOfDamagedDays(t *testing.T) {
+// A rolled-back day has its diff and history. A day whose files are gone is named, with
+// the days that can still be read; files that the two days share are not needed.
+func TestDiffOfLostDays(t *testing.T) {
 	dir := t.TempDir()
 	a, _, errs := newTestApp()
 	if code := run([]string{"demo", "--dir", dir}, a, commands); code != 0 {
@@ -48,6 +48,19 @@ func TestDiffOfDamagedDays(t *testing.T) {
 			t.Fatal(err)
 		}
 		return s
+	}
+	for _, e := range labels.Entries { // a rolled-back day can be asked for by name
+		if !e.Kept {
+			continue
+		}
+		says := e.Name + " is a savepoint that was rolled back"
+		if code, out, stderr := gscdOn(table, "diff", e.Name, "2022-07-17", "--summary"); code != 0 || !strings.Contains(out, `"from":"`+e.Name+`"`) || !strings.Contains(stderr, says) {
+			t.Errorf("exit %d, %q, %s", code, out, stderr)
+		}
+		code, out, stderr := gscdOn(table, "history", "--key", "id=5", "--to", e.Name)
+		if code != 0 || !strings.Contains(out, `"valid_from":"2022-07-17T08:30:00.000000Z","valid_to":null`) || !strings.Contains(stderr, says) {
+			t.Errorf("exit %d, %q, %s", code, out, stderr)
+		}
 	}
 	before, after := snapshot("2022-07-15"), snapshot("2022-07-16")
 	for _, add := range after.Files() {

@@ -162,7 +162,9 @@ func (w *walker) visit(c delta.VersionCommit) (v visit, err error) {
 		return v, nil
 	}
 	for _, span := range w.labels.Progress.Undone {
-		v.moment.RolledBack = v.moment.RolledBack || c.Version >= span.From && c.Version <= span.To
+		in := func(version int64) bool { return version >= span.From && version <= span.To }
+		// A rolled-back version that is asked for has what led to it.
+		v.moment.RolledBack = v.moment.RolledBack || in(c.Version) && !in(w.at.Version())
 	}
 	if len(c.Info) > 0 {
 		p, err := progress.Decode(c.Info)
