@@ -12,6 +12,7 @@ type Config struct {
 	S3             S3             `yaml:"s3"`
 	GCS            GCS            `yaml:"gcs"`
 	Azure          Azure          `yaml:"azure"`
+	MySQL          MySQL          `yaml:"mysql"`
 	Calendar       Calendar       `yaml:"calendar"`
 	HTTP           HTTP           `yaml:"http"`
 	Process        Process        `yaml:"process"`
@@ -99,6 +100,15 @@ type Azure struct {
 	AccountKey Secret `yaml:"account_key"`
 	SASToken   Secret `yaml:"sas_token"`
 	Anonymous  bool   `yaml:"anonymous"`
+}
+
+// MySQL says how the servers of mysql:// addresses are reached.
+type MySQL struct {
+	// Password is that of the user in the address.
+	Password Secret `yaml:"password"`
+	TLS      string `yaml:"tls" default:"none" oneof:"none require skip-verify"`
+	// CAFile is a PEM file of the authorities that sign the server's certificate; it asks for TLS.
+	CAFile string `yaml:"ca_file"`
 }
 
 // Calendar is the business calendar of all tables.

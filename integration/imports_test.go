@@ -92,7 +92,7 @@ var homes = []struct {
 	{"github.com/RoaringBitmap/roaring", []string{"delta/dv"}},
 	{"github.com/twmb/franz-go/pkg/kfake", []string{"demo", "bench"}},
 	{"github.com/twmb/franz-go", []string{"ingest/kafka", "capture", "demo", "bench"}},
-	{"github.com/go-mysql-org/go-mysql", []string{"capture", "ingest/decode"}},
+	{"github.com/go-mysql-org/go-mysql", []string{"capture", "ingest/decode", "slice/mysql"}},
 	{"github.com/duckdb", []string{"query/sql"}},
 	{"github.com/prometheus", []string{"server", "ingest/kafka"}},
 	{"github.com/spf13", []string{"cmd/gscd"}},

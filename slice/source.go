@@ -16,6 +16,9 @@ import (
 // ErrFormat: what a file is was not said, and its name does not tell.
 var ErrFormat = errors.New("the format of the file is not known")
 
+// ErrLabel: a name, or a value of a column, has no label, or several have one.
+var ErrLabel = errors.New("the label is not known")
+
 // Source is where a slice's rows are.
 type Source interface {
 	// Name is for messages and evidence; it has no credentials.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,6 +21,7 @@ import (
 	"github.com/gscd-io/gscd/ingest/decode"
 	"github.com/gscd-io/gscd/query/output"
 	"github.com/gscd-io/gscd/slice"
+	"github.com/gscd-io/gscd/slice/mysql"
 	"github.com/gscd-io/gscd/snapshotter"
 )
 
@@ -50,12 +52,17 @@ type loadFlags struct {
 	asOf          string
 	memory        string
 	tempDir       string
+	// Several slices at once.
+	fromDir, labelColumn, mark string
+	// A statement in place of files.
+	statement string
+	tables    []string
 }
 
 func newLoadCommand(a *app) *cobra.Command {
 	var f loadFlags
 	c := &cobra.Command{
-		Use:     "load --snapshot LABEL FILE",
+		Use:     "load --snapshot LABEL FILE|mysql://...",
 		GroupID: groupChanging,
 		Short:   "Make a slice of rows the state of a day",
 		Long: `Loads a slice: all rows of a table as they are on a day (--full, the default), or those that
@@ -66,7 +73,14 @@ load makes the table: say --key and --timezone then, or configure it.
 
 FILE is Parquet, CSV with a header, or JSON lines, as its name says (also .gz and .zst), a
 folder of such files that are one slice, or a Delta table (--slice-as-of LABEL for one of
-its days).
+its days). mysql://USER@HOST/DATABASE/TABLE reads a table in one consistent read; the
+password comes from GSCD_MYSQL_PASSWORD or the file that GSCD_MYSQL_PASSWORD_FILE names.
+--select takes the answer of a statement over Delta tables: those of --from, and those that
+are configured.
+
+--from-dir loads many slices in the order of their labels, which their names have
+(users-2022-07-16.csv, dt=2022-07-16/), --label-column the rows of each label that a column
+has. It stops at the first one that is refused; the same command goes on from there.
 
 The same slice again changes nothing. Another one for the last sealed label needs
 --replace, which rolls back to the label before and loads it. Refused before anything is
@@ -76,11 +90,27 @@ allows N deletes, exactly.`,
 		Example: `  gscd load --snapshot 2022-07-16 users.parquet --table ./user_dim --key id --timezone Asia/Shanghai
   gscd load --snapshot 2022-07-17 users-0717.csv.gz --table ./user_dim
   gscd load --snapshot 2022-07-17 corrected.csv --table ./user_dim --replace
-  gscd load --snapshot 2022-07-18 changed.jsonl --upsert -c gscd.yaml --table user_dim`,
-		Args: cobra.MinimumNArgs(1),
+  gscd load --snapshot 2022-07-18 changed.jsonl --upsert -c gscd.yaml --table user_dim
+  gscd load --snapshot 2022-07-19 mysql://reader@db:3306/shop/user_dim --table ./user_dim
+  gscd load --from-dir /exports/users --table ./user_dim --key id --timezone Asia/Shanghai
+  gscd load --snapshot 2022-07-20 --from raw=s3://lake/raw/users --select "SELECT id, upper(city) AS city FROM raw" --table ./user_dim`,
+		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
+			many := f.fromDir != "" || f.labelColumn != ""
 			switch {
-			case f.snapshot == "":
+			case f.fromDir != "" && (len(args) > 0 || f.labelColumn != "" || f.statement != ""):
+				return usagef("--from-dir names the files: give no others, and neither --label-column nor --select")
+			case f.statement != "" && len(args) > 0:
+				return usagef("--select is the slice: name no file beside it")
+			case f.fromDir == "" && f.statement == "" && len(args) == 0:
+				return usagef("name the file to load, or give --from-dir, or --select")
+			case many && f.snapshot != "":
+				return usagef("--snapshot is of one slice: with --from-dir and --label-column names and rows say the label")
+			case many && (f.replace || c.Flags().Changed("accept-deletes")):
+				return usagef("--replace and --accept-deletes are for one slice: load it by itself")
+			case f.mark != "" && f.fromDir == "":
+				return usagef("--mark goes with --from-dir")
+			case f.snapshot == "" && !many:
 				return usagef("--snapshot says which day the rows are of: a label, e.g. 2022-07-16")
 			case f.full && f.upsert:
 				return usagef("--full and --upsert: give one")
@@ -94,6 +124,11 @@ allows N deletes, exactly.`,
 	addSettingFlags(flags, loadTableFlags)
 	f.add(flags)
 	flags.StringVar(&f.snapshot, "snapshot", "", "the `label` that the rows are of")
+	flags.StringVar(&f.fromDir, "from-dir", "", "load all slices of a `folder`, in the order of the labels in their names")
+	flags.StringVar(&f.mark, "mark", "", "with --from-dir: take only slices with a file of that `suffix` beside them (users-2022-07-16.csv.done), or in their folder")
+	flags.StringVar(&f.labelColumn, "label-column", "", "load the rows of each label that a `column` has, as a slice each; the column is left out")
+	flags.StringVar(&f.statement, "select", "", "take the answer of a `statement` over Delta tables as the slice")
+	flags.StringArrayVar(&f.tables, "from", nil, "with --select: `NAME=ADDRESS` of a Delta table; repeat it")
 	flags.StringVar(&f.asOf, "slice-as-of", "", "of a Delta table of gscd, the rows as of this `label`")
 	return c
 }
@@ -160,9 +195,18 @@ func (a *app) load(ctx context.Context, f *loadFlags, flags *pflag.FlagSet, from
 		return err
 	}
 	s.Topics = topics
+	if f.fromDir != "" {
+		return a.loadFolder(ctx, f, o, s)
+	}
 	source, err := a.sliceSource(ctx, f, from, o.Columns)
 	if err != nil {
 		return err
+	}
+	if c, ok := source.(io.Closer); ok {
+		defer c.Close()
+	}
+	if f.labelColumn != "" {
+		return a.loadByColumn(ctx, f, o, s, source)
 	}
 	s.Source, s.Open = source.Name(), source.Open
 	done, err := ingest.LoadSlice(ctx, o, s)
@@ -221,6 +265,15 @@ func (a *app) sliceSource(ctx context.Context, f *loadFlags, from []string, decl
 	fo, err := f.fileOptions(declared)
 	if err != nil {
 		return nil, err
+	}
+	switch {
+	case f.statement != "":
+		return a.selectSource(f)
+	case strings.HasPrefix(from[0], mysql.Scheme):
+		if len(from) > 1 {
+			return nil, usagef("a table of MySQL is a slice by itself: name one")
+		}
+		return a.mysqlSource(from[0])
 	}
 	if f.asOf != "" || len(from) == 1 && isTableAddress(from[0]) {
 		if len(from) > 1 {

@@ -109,6 +109,13 @@ component versitygw gateway versitygw.txt
 component fake-gcs-server gateway fake-gcs-server.txt
 component azurite packages azurite-package.json
 component moto python moto-requirements.txt
+# A server of MySQL's protocol comes from the system's packages, where this user may install some.
+if ! command -v mariadbd > /dev/null && [ ! -x /usr/sbin/mariadbd ]; then
+  if [ "$(id -u)" != 0 ] || ! command -v apt-get > /dev/null ||
+    ! { apt-get update && apt-get install -y --no-install-recommends mariadb-server; } >> "$log" 2>&1; then
+    echo "integration tests: MariaDB is left out, and its tests are skipped: apt-get install mariadb-server brings it"
+  fi
+fi
 if [ "${GSCD_ENGINES:-}" = all ]; then
   component trino trino trino.txt
   exit
