@@ -334,6 +334,9 @@ func newSettings(src *Source, o *Options) (*settings, error) {
 	columns := src.Snapshot.Schema()
 	for _, name := range set.Key {
 		i := columns.IndexFold(name)
+		if i < 0 { // renamed since
+			i = slices.IndexFunc(columns.Fields, func(f schema.Field) bool { return strings.EqualFold(f.Stored(), name) })
+		}
 		if i < 0 {
 			return nil, fmt.Errorf("%s lacks its key column %q", src.Address, name)
 		}

@@ -72,6 +72,10 @@ func follow(st *state, out *schema.Schema, source *schema.Schema, label string) 
 		names[strings.ToLower(to)] = true
 		changes = append(changes, write.RenameColumn(from, to))
 	}
+	live := map[string]bool{} // what the source has now
+	for i := range source.Fields {
+		live[source.Fields[i].Stored()] = true
+	}
 	// aside gives a column that is no more, or is another one now, a name that is free.
 	aside := func(stored string) {
 		name := next.Fields[stored]
@@ -80,12 +84,10 @@ func follow(st *state, out *schema.Schema, source *schema.Schema, label string) 
 			to = fmt.Sprintf("%s_until_%s_%d", name, strings.Map(wordRune, label), n)
 		}
 		rename(name, to)
-		delete(next.Fields, stored)
-		next.Fields[stored+" until "+label] = to
-	}
-	live := map[string]bool{}
-	for i := range source.Fields {
-		live[source.Fields[i].Stored()] = true
+		if next.Fields[stored] = to; live[stored] { // it is another column now
+			delete(next.Fields, stored)
+			next.Fields[stored+" until "+label] = to
+		}
 	}
 	holder := func(name string) (stored string, ok bool) {
 		for stored, n := range next.Fields {
