@@ -68,7 +68,7 @@ var layers = []rule{
 	{"query", []string{"delta", "savepoint", "snapshotter", "progress", "ingest/marker"}},
 	// What it writes to, and what of: a topic, and the changes of a table.
 	{"sink", []string{"delta", "savepoint", "snapshotter", "progress", "query", "ingest/kafka", "ingest/change"}},
-	{"scd2", []string{"delta", "savepoint", "snapshotter", "progress", "query"}},
+	{"scd2", []string{"delta", "savepoint", "snapshotter", "progress", "query", "ingest/marker"}},
 	{"capture", []string{"ingest/change", "ingest/decode"}},
 
 	{"demo", []string{"bench", "capture", "delta", "drift", "ingest", "progress", "query", "savepoint", "scd2", "server", "snapshotter"}},

@@ -192,14 +192,16 @@ func (b *builder) tryTake(ctx context.Context, e savepoint.Entry) (done bool, er
 	if err := s.prepare(); err != nil {
 		return false, err
 	}
-	changes, err := s.changes(ctx, anew)
+	defer s.dir.Close()
+	list, err := s.list(ctx, anew)
 	if err != nil {
 		return false, err
 	}
+	names := b.st.snapshot.Schema().Names()
 	res, err := write.Merge(ctx, b.out, write.MergeInto{
 		Key: s.keyNames(), NullSafe: true, Where: quote(b.st.Columns.IsCurrent) + " = TRUE",
-		Matched: s.act(write.Both, write.Put), NotMatched: s.act(write.Put, write.Skip), Update: s.closeRow,
-	}, write.Rows(s.rows(changes), b.st.snapshot.Schema().Names()...), append(b.o.writing(), s.marks()...)...)
+		Matched: s.act(write.Both, write.Put), NotMatched: s.act(write.Put, write.Skip), Update: s.closeRow, Also: write.Rows(s.between(), names...),
+	}, write.Rows(list, names...), append(b.o.writing(), s.marks()...)...)
 	if err != nil {
 		return false, err
 	}
@@ -211,8 +213,8 @@ func (b *builder) tryTake(ctx context.Context, e savepoint.Entry) (done bool, er
 		return false, err
 	}
 	b.report.Steps = append(b.report.Steps, s.step)
-	if res.Updated != s.step.Changed+s.step.Deleted || res.Inserted != s.step.New+s.step.Changed {
-		return false, fmt.Errorf("%w: %d rows were closed for %d changed and deleted keys; `gscd scd2 --check` tells where", ErrChanged, res.Updated, s.step.Changed+s.step.Deleted)
+	if res.Updated != s.closes || res.Inserted != s.opens {
+		return false, fmt.Errorf("%w: %d rows were closed, not %d; `gscd scd2 --check` tells where", ErrChanged, res.Updated, s.closes)
 	}
 	if last, ok := b.st.lastTaken(); ok && b.o.Keep != nil {
 		return true, b.keepStep(ctx, last)
@@ -327,7 +329,9 @@ func newSettings(src *Source, o *Options) (*settings, error) {
 	switch s.Granularity {
 	case ByLabel:
 	case ByChange:
-		return nil, fmt.Errorf("%w: granularity %s needs the change data of %s, which it does not keep (change_data: true)", ErrSettings, ByChange, src.Address)
+		if on, _ := src.Snapshot.Property(delta.PropertyChangeDataFeed); on != "true" {
+			return nil, fmt.Errorf("%w: granularity %s needs the change data of %s, which it does not keep (change_data: true)", ErrSettings, ByChange, src.Address)
+		}
 	default:
 		return nil, fmt.Errorf("%w: granularity %q is %s or %s", ErrSettings, s.Granularity, ByLabel, ByChange)
 	}

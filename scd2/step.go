@@ -11,6 +11,7 @@ import (
 	"github.com/gscd-io/gscd/delta/expr"
 	"github.com/gscd-io/gscd/delta/rowhash"
 	"github.com/gscd-io/gscd/delta/schema"
+	"github.com/gscd-io/gscd/delta/spill"
 	"github.com/gscd-io/gscd/delta/write"
 	"github.com/gscd-io/gscd/query/diff"
 	"github.com/gscd-io/gscd/savepoint"
@@ -27,7 +28,15 @@ type stepper struct {
 	schema  *schema.Schema // of the history table
 	since   schema.Value   // where the label begins
 	open    schema.Value
+	now     schema.Value // the load time
+	places  []int        // of the source's columns
 	hash    *rowhash.Hasher
+	// opens and closes count the rows that are to be opened and closed.
+	opens, closes int64
+	// later are the states of keys that are not the first of the label, where there may be
+	// several.
+	later *spill.File
+	dir   spill.Dir
 	// Places of the history's own columns; -1 for none.
 	from, till, current, hashed, loaded int
 }
@@ -37,6 +46,7 @@ func (s *stepper) prepare() (err error) {
 	if s.placing, err = place(s.st, s.schema, s.to.Schema()); err != nil {
 		return err
 	}
+	s.places, s.now = s.placing.places(), schema.IntValue(s.o.Now().UnixMicro())
 	if s.open, err = s.st.open(); err != nil {
 		return err
 	}
@@ -79,7 +89,7 @@ func (s *stepper) changes(ctx context.Context, anew bool) (iter.Seq2[change, err
 	if _, had := keyIn(s.st, from.Schema()); !ok || !had { // without a value until now
 		return s.against(ctx)
 	}
-	return s.between(ctx, from, key)
+	return s.compared(ctx, from, key)
 }
 
 // keyIn names the key columns in a version of the source; ok is false where it lacks one.
@@ -105,8 +115,8 @@ func (s *stepper) lost(t taken) bool {
 	return false
 }
 
-// between gives the changes between two versions of the source: what they share is not read.
-func (s *stepper) between(ctx context.Context, from *delta.Snapshot, key []string) (iter.Seq2[change, error], error) {
+// compared gives the changes between two versions of the source: what they share is not read.
+func (s *stepper) compared(ctx context.Context, from *delta.Snapshot, key []string) (iter.Seq2[change, error], error) {
 	columns := s.to.Schema()
 	o := diff.Options{Key: key, Columns: columns.Names(), MemoryLimit: s.o.Memory / 4, TempDir: s.o.TempDir}
 	d, err := diff.New(s.src.Table.Store(), from, s.to, o)
@@ -168,42 +178,25 @@ func (s *stepper) against(ctx context.Context) (iter.Seq2[change, error], error)
 	return compare(before, after, key, s.placing.places()), nil
 }
 
-// rows gives the rows to merge: of a key that is live the one that begins with the label,
-// of another one a row that is not current, with the key alone.
+// rows gives the rows to merge. Of a key that is live that is the row that begins with the
+// label, of another one a mark: a row with the key alone, which is neither open nor has an
+// end. Its begin is where the row before it ends.
 func (s *stepper) rows(changes iter.Seq2[change, error]) rows {
 	return func(yield func([]schema.Value, error) bool) {
 		row := make([]schema.Value, len(s.schema.Fields))
-		places := s.placing.places()
-		now := schema.IntValue(s.o.Now().UnixMicro())
 		for c, err := range changes {
 			if err != nil {
 				yield(nil, err)
 				return
 			}
-			clear(row)
-			switch c.kind {
-			case Deleted:
-				s.step.Deleted++
-				for _, k := range s.placing.key {
-					row[k] = c.before[k]
-				}
-				row[s.current] = schema.BoolValue(false)
-			default:
-				if c.kind == New {
-					s.step.New++
-				} else {
-					s.step.Changed++
-				}
-				for _, i := range places {
-					row[i] = c.after[i]
-				}
-				row[s.from], row[s.till], row[s.current] = s.since, s.open, schema.BoolValue(true)
-				if s.hash != nil {
-					row[s.hashed] = schema.StringValue(s.hash.Sum(row).String())
-				}
-				if s.loaded >= 0 {
-					row[s.loaded] = now
-				}
+			s.count(c.before != nil, c.after != nil)
+			if c.before != nil {
+				s.closes++
+			}
+			if c.after == nil {
+				s.mark(row, c.before, s.since)
+			} else {
+				s.state(row, c.after, s.since, s.open, true)
 			}
 			if !yield(row, nil) {
 				return
@@ -212,19 +205,56 @@ func (s *stepper) rows(changes iter.Seq2[change, error]) rows {
 	}
 }
 
-// act chooses by whether the key is live.
-func (s *stepper) act(live, other write.Act) func([]schema.Value) write.Act {
-	return func(row []schema.Value) write.Act {
-		if row[s.current].I != 0 {
-			return live
-		}
-		return other
+// count counts what became of a key.
+func (s *stepper) count(before, after bool) {
+	switch {
+	case before && after:
+		s.step.Changed++
+	case before:
+		s.step.Deleted++
+	case after:
+		s.step.New++
 	}
 }
 
-// closeRow ends the open row of a key.
-func (s *stepper) closeRow(next, _ []schema.Value) error {
-	next[s.till], next[s.current] = s.since, schema.BoolValue(false)
+// state makes a row of the history: a state of the source and its interval.
+func (s *stepper) state(row, of []schema.Value, from, till schema.Value, current bool) {
+	clear(row)
+	for _, i := range s.places {
+		row[i] = of[i]
+	}
+	row[s.from], row[s.till], row[s.current] = from, till, schema.BoolValue(current)
+	if s.hash != nil {
+		row[s.hashed] = schema.StringValue(s.hash.Sum(row).String())
+	}
+	if s.loaded >= 0 {
+		row[s.loaded] = s.now
+	}
+	s.opens++
+}
+
+// mark makes a row that only ends one.
+func (s *stepper) mark(row, key []schema.Value, at schema.Value) {
+	clear(row)
+	for _, k := range s.placing.key {
+		row[k] = key[k]
+	}
+	row[s.from], row[s.current] = at, schema.BoolValue(false)
+}
+
+// act chooses by whether a row is a state or a mark.
+func (s *stepper) act(state, mark write.Act) func([]schema.Value) write.Act {
+	return func(row []schema.Value) write.Act {
+		if row[s.current].I == 0 && row[s.till].IsNull() {
+			return mark
+		}
+		return state
+	}
+}
+
+// closeRow ends the open row of a key where the next one begins.
+func (s *stepper) closeRow(next, row []schema.Value) error {
+	next[s.till], next[s.current] = row[s.from], schema.BoolValue(false)
 	return nil
 }
 

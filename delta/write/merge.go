@@ -47,6 +47,9 @@ type MergeInto struct {
 	// Update makes a row of the table that matches the new one, by the row of the Source:
 	// next has the old cells. nil sets the columns that the Source has.
 	Update func(next, row []schema.Value) error
+	// Also are rows that are inserted beside, whatever keys they have. It is read after the
+	// Source, once for each attempt.
+	Also Source
 	// Matched says what is done with a row of the Source whose key the table has, and
 	// NotMatched with others; nil puts. The cells are in the order of the table's
 	// columns; those that the Source lacks have their defaults.
@@ -328,6 +331,9 @@ func (m *merge) apply(ctx context.Context, p *plan) error {
 	// Inserts and deletes show by themselves, unless a file is written anew.
 	c := p.changer(ctx, p.feed() && (updates || partly && !p.vectors()))
 	err = m.change(ctx, p, c, found, parts, matched, updates)
+	if err == nil {
+		err = m.insertAlso(p, c)
+	}
 	if err := c.close(ctx, err); err != nil {
 		return err
 	}
@@ -484,6 +490,26 @@ func (m *merge) insert(p *plan, c *changer, matched *dv.Bitmap) error {
 			return err
 		}
 		if err := c.insert(row); err != nil {
+			return err
+		}
+	}
+	return p.setMarks(p.rules.marks())
+}
+
+// insertAlso inserts the rows of MergeInto.Also.
+func (m *merge) insertAlso(p *plan, c *changer) error {
+	feeder, err := newFeeder(m.into.Also, p.layout, p.rules)
+	if err != nil {
+		return err
+	}
+	for row, err := range feeder.all(m.into.Also) {
+		if err == nil {
+			err = p.rules.inserts(row, feeder.given)
+		}
+		if err == nil {
+			err = c.insert(row)
+		}
+		if err != nil {
 			return err
 		}
 	}

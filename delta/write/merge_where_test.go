@@ -66,11 +66,12 @@ func TestMergeClosesAndInserts(t *testing.T) {
 				next[2], next[3] = schema.IntValue(9), schema.BoolValue(false)
 				return nil
 			},
+			Also: write.Values([][]any{{1, "between", 8, false}, {200, "gone", 8, false}}),
 		}, write.Values(list), write.WithMemory(memory), write.WithTxn("app", 1), write.WithTxns(map[string]int64{"other": 7}))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if result.Updated != 3 || result.Inserted != 43 || result.Deleted != 0 {
+		if result.Updated != 3 || result.Inserted != 45 || result.Deleted != 0 {
 			t.Errorf("%v", result)
 		}
 		if txn, ok := result.Snapshot.Txn("other"); !ok || txn.Version != 7 {
@@ -79,7 +80,7 @@ func TestMergeClosesAndInserts(t *testing.T) {
 		if _, err := write.Delete(context.Background(), table, "k >= 100"); err != nil {
 			t.Fatal(err)
 		}
-		want := "[-|a|9|false -|b|-|true -|z|1|false 1|a|2|false 1|b|9|false 1|c|-|true 2|a|9|false 3|a|1|false 3|b|-|true]"
+		want := "[-|a|9|false -|b|-|true -|z|1|false 1|a|2|false 1|between|8|false 1|b|9|false 1|c|-|true 2|a|9|false 3|a|1|false 3|b|-|true]"
 		if got := rowsOf(t, table); got != want {
 			t.Errorf("memory %d: %s\nwant %s", memory, got, want)
 		}
@@ -94,7 +95,7 @@ func TestMergeClosesAndInserts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want = "[-|a|-|true -|z|1|false 1|a|2|false 1|b|-|true 2|a|-|true 3|a|1|false]"
+		want = "[-|a|-|true -|z|1|false 1|a|2|false 1|between|8|false 1|b|-|true 2|a|-|true 3|a|1|false]"
 		if got := rowsOf(t, table); got != want {
 			t.Errorf("memory %d: %s\nwant %s", memory, got, want)
 		}

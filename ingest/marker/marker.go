@@ -21,6 +21,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -76,6 +77,17 @@ func (s *Set) Put(key string, label snapshotter.Label, m snapshotter.Meta) {
 
 // Delete forgets a key: it is live again.
 func (s *Set) Delete(key string) { delete(s.keys, key) }
+
+// All gives every key with where it was deleted, in no order.
+func (s *Set) All() iter.Seq2[string, snapshotter.Meta] {
+	return func(yield func(string, snapshotter.Meta) bool) {
+		for key, m := range s.keys {
+			if !yield(key, m.meta) {
+				return
+			}
+		}
+	}
+}
 
 // Len is the number of markers.
 func (s *Set) Len() int { return len(s.keys) }
