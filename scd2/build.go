@@ -197,11 +197,7 @@ func (b *builder) tryTake(ctx context.Context, e savepoint.Entry) (done bool, er
 	if err != nil {
 		return false, err
 	}
-	names := b.st.snapshot.Schema().Names()
-	res, err := write.Merge(ctx, b.out, write.MergeInto{
-		Key: s.keyNames(), NullSafe: true, Where: quote(b.st.Columns.IsCurrent) + " = TRUE",
-		Matched: s.act(write.Both, write.Put), NotMatched: s.act(write.Put, write.Skip), Update: s.closeRow, Also: write.Rows(s.between(), names...),
-	}, write.Rows(list, names...), append(b.o.writing(), s.marks()...)...)
+	res, err := s.write(ctx, list)
 	if err != nil {
 		return false, err
 	}

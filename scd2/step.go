@@ -205,6 +205,20 @@ func (s *stepper) rows(changes iter.Seq2[change, error]) rows {
 	}
 }
 
+// write commits the rows to merge. Those of the first label, which are all new and may be
+// many, are appended.
+func (s *stepper) write(ctx context.Context, list rows) (write.Result, error) {
+	names := s.schema.Names()
+	options := append(s.o.writing(), s.marks()...)
+	if _, ok := s.st.lastTaken(); !ok && s.later == nil {
+		return write.Append(ctx, s.out, write.Rows(list, names...), options...)
+	}
+	return write.Merge(ctx, s.out, write.MergeInto{
+		Key: s.keyNames(), NullSafe: true, Where: quote(s.st.Columns.IsCurrent) + " = TRUE",
+		Matched: s.act(write.Both, write.Put), NotMatched: s.act(write.Put, write.Skip), Update: s.closeRow, Also: write.Rows(s.between(), names...),
+	}, write.Rows(list, names...), options...)
+}
+
 // count counts what became of a key.
 func (s *stepper) count(before, after bool) {
 	switch {
