@@ -20,6 +20,7 @@ import (
 	"github.com/gscd-io/gscd/ingest"
 	"github.com/gscd-io/gscd/ingest/decode"
 	"github.com/gscd-io/gscd/query/output"
+	"github.com/gscd-io/gscd/scd2"
 	"github.com/gscd-io/gscd/slice"
 	"github.com/gscd-io/gscd/slice/mysql"
 	"github.com/gscd-io/gscd/snapshotter"
@@ -57,6 +58,8 @@ type loadFlags struct {
 	// A statement in place of files.
 	statement string
 	tables    []string
+	// The days of a history table.
+	history loadHistoryFlags
 }
 
 func newLoadCommand(a *app) *cobra.Command {
@@ -81,6 +84,8 @@ are configured.
 --from-dir loads many slices in the order of their labels, which their names have
 (users-2022-07-16.csv, dt=2022-07-16/), --label-column the rows of each label that a column
 has. It stops at the first one that is refused; the same command goes on from there.
+--from-scd2 makes days of a history table (valid_from, valid_to): one for each label in
+which a row begins or ends.
 
 The same slice again changes nothing. Another one for the last sealed label needs
 --replace, which rolls back to the label before and loads it. Refused before anything is
@@ -93,19 +98,24 @@ allows N deletes, exactly.`,
   gscd load --snapshot 2022-07-18 changed.jsonl --upsert -c gscd.yaml --table user_dim
   gscd load --snapshot 2022-07-19 mysql://reader@db:3306/shop/user_dim --table ./user_dim
   gscd load --from-dir /exports/users --table ./user_dim --key id --timezone Asia/Shanghai
-  gscd load --snapshot 2022-07-20 --from raw=s3://lake/raw/users --select "SELECT id, upper(city) AS city FROM raw" --table ./user_dim`,
+  gscd load --snapshot 2022-07-20 --from raw=s3://lake/raw/users --select "SELECT id, upper(city) AS city FROM raw" --table ./user_dim
+  gscd load --from-scd2 s3://warehouse/dim_user --table ./user_dim --key id --timezone Asia/Shanghai`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
-			many := f.fromDir != "" || f.labelColumn != ""
+			many := f.fromDir != "" || f.labelColumn != "" || f.history.from != ""
 			switch {
+			case f.history.from != "" && (len(args) > 0 || f.fromDir != "" || f.labelColumn != "" || f.statement != "" || f.upsert):
+				return usagef("--from-scd2 says what to load: give no files, and neither --from-dir, --label-column, --select nor --upsert")
+			case f.history.from == "" && (f.history.options.Columns != scd2.Columns{} || f.history.options.Without != nil):
+				return usagef("--valid-from-column, --valid-to-column and --without-columns go with --from-scd2")
 			case f.fromDir != "" && (len(args) > 0 || f.labelColumn != "" || f.statement != ""):
 				return usagef("--from-dir names the files: give no others, and neither --label-column nor --select")
 			case f.statement != "" && len(args) > 0:
 				return usagef("--select is the slice: name no file beside it")
-			case f.fromDir == "" && f.statement == "" && len(args) == 0:
-				return usagef("name the file to load, or give --from-dir, or --select")
+			case f.fromDir == "" && f.statement == "" && f.history.from == "" && len(args) == 0:
+				return usagef("name the file to load, or give --from-dir, --select or --from-scd2")
 			case many && f.snapshot != "":
-				return usagef("--snapshot is of one slice: with --from-dir and --label-column names and rows say the label")
+				return usagef("--snapshot is of one slice: with --from-dir, --label-column and --from-scd2 names and rows say the label")
 			case many && (f.replace || c.Flags().Changed("accept-deletes")):
 				return usagef("--replace and --accept-deletes are for one slice: load it by itself")
 			case f.mark != "" && f.fromDir == "":
@@ -129,6 +139,7 @@ allows N deletes, exactly.`,
 	flags.StringVar(&f.labelColumn, "label-column", "", "load the rows of each label that a `column` has, as a slice each; the column is left out")
 	flags.StringVar(&f.statement, "select", "", "take the answer of a `statement` over Delta tables as the slice")
 	flags.StringArrayVar(&f.tables, "from", nil, "with --select: `NAME=ADDRESS` of a Delta table; repeat it")
+	f.history.add(flags)
 	flags.StringVar(&f.asOf, "slice-as-of", "", "of a Delta table of gscd, the rows as of this `label`")
 	return c
 }
@@ -195,8 +206,11 @@ func (a *app) load(ctx context.Context, f *loadFlags, flags *pflag.FlagSet, from
 		return err
 	}
 	s.Topics = topics
-	if f.fromDir != "" {
+	switch {
+	case f.fromDir != "":
 		return a.loadFolder(ctx, f, o, s)
+	case f.history.from != "":
+		return a.loadHistory(ctx, f, o, s)
 	}
 	source, err := a.sliceSource(ctx, f, from, o.Columns)
 	if err != nil {
