@@ -18,6 +18,7 @@ import (
 	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/ingest"
 	"github.com/gscd-io/gscd/savepoint"
+	"github.com/gscd-io/gscd/scd2"
 	"github.com/gscd-io/gscd/slice"
 	"github.com/gscd-io/gscd/snapshotter"
 )
@@ -289,12 +290,24 @@ func TestCase26(t *testing.T) {
 	c.theChoice(1, func(t *testing.T) { t.Log("max_delete_fraction is a setting; the first slice deletes nothing") })
 }
 
+// history brings the history of the table up to date.
+func (l *loader) history(store objstore.Store) {
+	l.Helper()
+	table, s := l.snapshot()
+	_, m := l.labels()
+	if _, err := scd2.Build(ctx, &scd2.Source{Address: "t", Table: table, Snapshot: s, Labels: m}, delta.New(store), scd2.Options{}); err != nil {
+		l.Fatal(err)
+	}
+}
+
 func TestCase30(t *testing.T) {
 	c := theCase(t, 30)
 	l := newLoader(t, nil, "id")
 	steps := c.steps("Input")
 	l.mustLoad(steps[0])
 	l.mustLoad(steps[1])
+	history := mem.New()
+	l.history(history) // of a day that is corrected later
 	e := c.expect(func(e *expectation) bool { return e.text("load") == "3" }, "load", "new", "changed", "deleted", "unchanged", "new_version")[0]
 	_, before := l.snapshot()
 	third := l.mustLoad(steps[2])
@@ -374,7 +387,20 @@ func TestCase30(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	c.leave("scd2_key_1", "history tables are gscd scd2's")
-	c.leave("scd2_keys_2_to_5", "history tables are gscd scd2's")
+	l.history(history)
+	var key1 []struct {
+		Level int64  `json:"level"`
+		From  string `json:"valid_from"`
+		To    string `json:"valid_to"`
+	}
+	c.expect(nil, "scd2_key_1")[0].into(t, "scd2_key_1", &key1)
+	var rows []interval
+	for _, v := range key1 {
+		rows = append(rows, interval{1, v.Level, v.From, v.To})
+	}
+	sameList(t, "history of key 1", intervals(t, history, "id = 1"), rows)
+	c.expect(nil, "scd2_keys_2_to_5")
+	sameList(t, "history of the others", intervals(t, history, "id > 1"),
+		[]interval{{2, 1, "2022-07-15", ""}, {3, 1, "2022-07-15", ""}, {4, 1, "2022-07-15", ""}, {5, 1, "2022-07-15", ""}})
 	c.theChoice(1, func(t *testing.T) { equal(t, "the old version is readable by number", replaced.Replaced > 0, true) })
 }
