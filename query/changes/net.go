@@ -10,7 +10,6 @@ import (
 
 	"github.com/gscd-io/gscd/delta/scan"
 	"github.com/gscd-io/gscd/delta/schema"
-	"github.com/gscd-io/gscd/delta/spill"
 )
 
 // KeyChange is what became of one key: Before nil is an insert, After nil a delete, both
@@ -128,12 +127,12 @@ func (f *Feed) netting() (*netting, error) {
 	if len(f.key) == 0 {
 		return nil, fmt.Errorf("net changes: %w: name its columns", ErrNoKey)
 	}
-	return &netting{feed: f, sorter: sorter{width: cellsBefore + len(f.Columns()), limit: f.opts.Memory, dir: spill.Dir{Parent: f.opts.TempDir}}}, nil
+	return &netting{feed: f, sorter: newSorter(len(f.Columns()), f.opts)}, nil
 }
 
 func (n *netting) close() {
 	if n != nil {
-		n.sorter.close()
+		_ = n.Close()
 	}
 }
 
@@ -151,7 +150,7 @@ func (n *netting) add(c *Change) error {
 func (n *netting) keys() iter.Seq2[*KeyChange, error] {
 	return func(yield func(*KeyChange, error) bool) {
 		var k keyState
-		for row, err := range n.sorted() {
+		for row, err := range n.Sorted {
 			if err == nil && row[cellKey].S != k.key {
 				if change := k.end(); change != nil && !yield(change, nil) {
 					return
