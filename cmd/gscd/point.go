@@ -75,7 +75,8 @@ func (t *openedTable) goneFiles(ctx context.Context, name string, err error) err
 	return fmt.Errorf("read %s: %w; what can still be read: %s; run gscd check", name, err, list)
 }
 
-// wholeDays names the sealed labels none of whose files is missing from the storage.
+// wholeDays names the sealed labels none of whose files and deletion vectors is missing
+// from the storage.
 func (t *openedTable) wholeDays(ctx context.Context) (names []string, err error) {
 	if t.labels == nil {
 		return nil, nil
@@ -104,6 +105,12 @@ func (t *openedTable) wholeDays(ctx context.Context) (names []string, err error)
 		for _, add := range s.Files() {
 			store, key, err := delta.Locate(t.store, add.Path)
 			if err != nil || store == objstore.Store(t.store) && !there[key] {
+				return nil
+			}
+			if add.DeletionVector == nil {
+				continue
+			}
+			if key, stored, err := delta.VectorKey(add.DeletionVector); err != nil || stored && !there[key] {
 				return nil
 			}
 		}
