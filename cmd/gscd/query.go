@@ -40,7 +40,8 @@ With SQL it prints the answer to one SELECT, in the dialect of DuckDB ("-" reads
 standard input). Tables go by their configured name; the one that --table names, or the
 only one, is t too. Each has a column dt, its label: a statement that uses dt sees every
 sealed day and the open one, and opens those that its conditions on dt leave over; one
-that does not sees the newest version. With --as-of every table is as of that label.`,
+that does not sees the newest version. With --as-of every table is as of that label.
+--view and --init give queries names that the statement uses as tables.`,
 		Example: `  gscd query --as-of 2022-07-16
   gscd query --as-of 2022-07-16 --sealed --where "region = 'EU' AND amount >= 10" --columns id,amount
   gscd query --version 42 --order-by 'amount desc, id' --limit 10 --format csv
@@ -78,6 +79,9 @@ that does not sees the newest version. With --as-of every table is as of that la
 					return err
 				}
 			}
+			if len(args) == 0 && len(f.sql.views)+len(f.sql.inits) > 0 {
+				return usagef("--view and --init go with SQL")
+			}
 			if len(args) == 0 {
 				return a.query(c.Context(), f)
 			}
@@ -105,6 +109,7 @@ that does not sees the newest version. With --as-of every table is as of that la
 	flags.StringVar(&f.explain, "explain", "", "print the days and files that would be opened, and no rows; `what`=plan: the plan of DuckDB")
 	flags.Lookup("explain").NoOptDefVal = "files"
 	f.sql.add(flags)
+	f.sql.addViews(flags)
 	c.MarkFlagsMutuallyExclusive("as-of", "version", "timestamp")
 	a.addOutsideFlag(c)
 	return c

@@ -32,7 +32,8 @@ func newShellCommand(a *app) *cobra.Command {
 		Long: `Reads statements of SQL, each ended by ";" and over any number of lines, and prints their
 answers as "gscd query" does. Tab completes tables, columns, keywords and, in quotes, labels. Ctrl-C
 drops the line, or stops the statement that runs; Ctrl-D ends. Where standard input is no
-terminal it is a filter: statements in, answers out, and the first failure ends it.
+terminal it is a filter: statements in, answers out, and the first failure ends it. CREATE VIEW
+name AS SELECT … gives a query a name until the end; DROP VIEW takes it away.
 
 ` + shellHelp,
 		Example: `  gscd shell
@@ -50,10 +51,11 @@ terminal it is a filter: statements in, answers out, and the first failure ends 
 	c.Flags().StringVar(&f.asOf, "as-of", "", "begin with every table as of a `label`")
 	c.Flags().BoolVar(&f.sealed, "sealed", false, "refuse what is not a sealed day")
 	f.sql.add(c.Flags())
+	f.sql.addViews(c.Flags())
 	return c
 }
 
-const shellHelp = `  \d [TABLE]     the tables, or the columns of one
+const shellHelp = `  \d [TABLE]     the tables and views, or the columns of one
   \snapshots [T] the labels of a table
   \as-of [LABEL] every table as of a label; without one, as they are
   \timing        tell how long statements take, or no more
@@ -221,6 +223,12 @@ func (s *shell) run(ctx context.Context, statement string) (done bool, err error
 	if statement == "" {
 		return false, nil
 	}
+	if isView, err := s.make(ctx, statement); isView {
+		return false, err
+	}
+	if isDrop, err := s.drop(statement); isDrop {
+		return false, err
+	}
 	if !strings.HasPrefix(statement, `\`) {
 		return false, s.paged(func() error { return s.a.answer(ctx, statement, s.flags) })
 	}
@@ -269,6 +277,15 @@ func (s *shell) run(ctx context.Context, statement string) (done bool, err error
 		}
 		for _, t := range tables {
 			if err := w.Write(t.Names[0], t.Names); err != nil {
+				return false, err
+			}
+		}
+		views, err := s.flags.sql.allViews()
+		if err != nil {
+			return false, err
+		}
+		for _, v := range views {
+			if err := w.Write(v.Name, []string{v.Name}); err != nil {
 				return false, err
 			}
 		}

@@ -19,12 +19,22 @@ import (
 )
 
 // sqlFlags bound what a statement may use.
-type sqlFlags struct{ memoryLimit, tempLimit, tempDir string }
+type sqlFlags struct {
+	memoryLimit, tempLimit, tempDir string
+	// views are NAME=QUERY, inits files of CREATE VIEW; made are those of a session.
+	views, inits []string
+	made         []sql.View
+}
 
 func (f *sqlFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.memoryLimit, "memory-limit", "2GiB", "with SQL: `size` of the memory for joins, groups and sorts; more goes to disk")
 	flags.StringVar(&f.tempLimit, "temp-limit", "20GiB", "with SQL: `size` that may go to disk, and that may be fetched from S3")
 	flags.StringVar(&f.tempDir, "temp-dir", "", "with SQL: `folder` for what goes to disk (default: that of the system)")
+}
+
+func (f *sqlFlags) addViews(flags *pflag.FlagSet) {
+	flags.StringArrayVar(&f.views, "view", nil, "with SQL: a query under a name, `NAME=SELECT …`; may be given again")
+	flags.StringArrayVar(&f.inits, "init", nil, "with SQL: a `file` of statements CREATE VIEW name AS SELECT …; may be given again")
 }
 
 // limits sets those of a statement.
@@ -59,6 +69,9 @@ func (a *app) answer(ctx context.Context, statement string, f queryFlags) error 
 		return err
 	}
 	var err error
+	if o.Views, err = f.sql.allViews(); err != nil {
+		return err
+	}
 	if o.Tables, err = a.sqlTables(f); err != nil {
 		return err
 	}

@@ -305,7 +305,11 @@ func (g *group) scan(r *reading) string {
 
 // define gives the names of the statement what layOut made.
 func (x *executor) define(ctx context.Context, byTable map[*Table]*reading) error {
-	return x.fault(createViews(ctx, x.engine, x.statement.refs, func(t *Table) (string, error) { return x.queries[byTable[t]], nil }))
+	err := createViews(ctx, x.engine, x.statement.refs, func(t *Table) (string, error) { return x.queries[byTable[t]], nil })
+	if err == nil {
+		err = createDefined(ctx, x.engine, x.statement.views, nil)
+	}
+	return x.fault(err)
 }
 
 // start starts the statement.

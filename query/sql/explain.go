@@ -24,7 +24,7 @@ func Explain(ctx context.Context, text string, o Options) (*Explanation, error) 
 		return nil, err
 	}
 	defer p.close()
-	if p.statement, err = parse(ctx, p.engine, text, o.Tables); err != nil {
+	if p.statement, err = parse(ctx, p.engine, text, &o); err != nil {
 		return nil, err
 	}
 	if s := p.statement; s.explain { // of what is explained

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -29,15 +30,28 @@ const maxConditions = 32
 // there is none, or where it is not certain that they are about labels.
 func (p *planner) folded(ctx context.Context) (string, error) {
 	name, ok := p.soleLabelColumn()
-	if !ok || !onlyLabels(p.statement.tree, name) {
+	if !ok || slices.ContainsFunc(p.statement.trees(), func(tree any) bool { return !onlyLabels(tree, name) }) {
 		return "", nil
 	}
 	f := folder{planner: p, ctx: ctx, column: name}
-	tree := f.part(p.statement.tree)
+	trees := p.statement.trees()
+	for i := range trees {
+		trees[i] = f.part(trees[i])
+	}
 	if f.err != nil || f.done == 0 {
 		return "", f.err
 	}
-	return p.render(ctx, tree)
+	var fault *Error
+	err := createDefined(ctx, p.engine, p.statement.views, func(v *defined) (string, error) {
+		return p.render(ctx, trees[1+slices.Index(p.statement.views, v)])
+	})
+	if errors.As(err, &fault) {
+		return "", nil // as they were given, they are made anew
+	}
+	if err != nil {
+		return "", err
+	}
+	return p.render(ctx, trees[0])
 }
 
 // soleLabelColumn gives the name that labels have in all tables, where nothing
@@ -175,7 +189,9 @@ func (p *planner) askedFor(ctx context.Context) ([]string, error) {
 			}
 		}
 	}
-	look(p.statement.tree)
+	for _, tree := range p.statement.trees() {
+		look(tree)
+	}
 	if len(values) == 0 {
 		return nil, nil
 	}

@@ -185,14 +185,26 @@ func (p *planner) usesLabels(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if hasNaturalJoin(p.statement.tree) { // which joins by the label too
+	if slices.ContainsFunc(p.statement.trees(), hasNaturalJoin) { // which joins by the label too
 		return true, nil
 	}
-	query := p.statement.query
-	if tree, changed := withoutExclusions(p.statement.tree, p.labelColumns()); changed {
-		if query, err = p.render(ctx, tree); err != nil {
-			return false, err
+	including := func(tree any, query string) (string, error) {
+		if tree, changed := withoutExclusions(tree, p.labelColumns()); changed {
+			return p.render(ctx, tree)
 		}
+		return query, nil
+	}
+	err = createDefined(ctx, p.engine, p.statement.views, func(v *defined) (string, error) { return including(v.tree, v.Query) })
+	var inView *Error
+	if errors.As(err, &inView) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	query, err := including(p.statement.tree, p.statement.query)
+	if err != nil {
+		return false, err
 	}
 	bound, err := p.prepare(ctx, query)
 	var fault *duckError
@@ -301,6 +313,9 @@ func (p *planner) planDays(ctx context.Context) error {
 		}
 		return union(parts), nil
 	})
+	if err == nil {
+		err = createDefined(ctx, p.engine, p.statement.views, nil)
+	}
 	if err != nil {
 		return err
 	}
@@ -350,6 +365,9 @@ func (p *planner) explain(ctx context.Context) (string, error) {
 	}
 	var fault *duckError
 	if query == "" || errors.As(err, &fault) { // with the positions of what was given
+		if err = createDefined(ctx, p.engine, p.statement.views, nil); err != nil {
+			return "", err
+		}
 		rows, err = p.engine.texts(ctx, prefix+p.statement.query)
 	}
 	if errors.As(err, &fault) {

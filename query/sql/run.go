@@ -27,7 +27,7 @@ func Run(ctx context.Context, text string, o Options) (*Rows, error) {
 		return nil, err
 	}
 	defer p.close()
-	if p.statement, err = parse(ctx, p.engine, text, o.Tables); err != nil {
+	if p.statement, err = parse(ctx, p.engine, text, &o); err != nil {
 		return nil, err
 	}
 	if err := p.openTables(ctx); err != nil {

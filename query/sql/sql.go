@@ -31,6 +31,9 @@ const (
 type Options struct {
 	// Tables may be named by the statement. Only those that it names are opened.
 	Tables []Table
+	// Views may be named by the statement, and by the views behind them. Only those that
+	// it names are looked into; all are parsed.
+	Views []View
 	// Sealed makes it an error, savepoint.ErrNotSealed, to read anything but sealed
 	// days.
 	Sealed bool

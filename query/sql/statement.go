@@ -28,6 +28,8 @@ type statement struct {
 	tree map[string]any
 	// refs are the tables that it names, each once.
 	refs []reference
+	// views are those that it uses, each behind what it uses itself; refs has their tables.
+	views []*defined
 }
 
 // reference is a name of a table in a statement.
@@ -40,7 +42,23 @@ var explainForm = regexp.MustCompile(`(?is)^((?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*)
 
 // parse parses a statement and checks that it is one SELECT that names nothing
 // but tables.
-func parse(ctx context.Context, e *engine, given string, tables []Table) (*statement, error) {
+func parse(ctx context.Context, e *engine, given string, o *Options) (*statement, error) {
+	s := &statement{text: given, query: given}
+	if m := explainForm.FindStringSubmatch(given); m != nil {
+		s.explain, s.dry = true, m[2] == "" && !strings.Contains(strings.ToUpper(m[3]), "ANALYZE")
+		s.query = given[len(m[0]):]
+	}
+	views, err := defineViews(ctx, e, o.Views, o.Tables)
+	if err != nil {
+		return nil, err
+	}
+	return parseQuery(ctx, e, s, o.Tables, views)
+}
+
+// parseQuery parses the query of a statement, and checks that it names nothing but the
+// tables and views.
+func parseQuery(ctx context.Context, e *engine, s *statement, tables []Table, views []*defined) (*statement, error) {
+	given := s.text
 	if at := strings.IndexByte(given, 0); at >= 0 {
 		return nil, rejectedf(given, at, "the statement has a zero byte")
 	}
@@ -50,11 +68,6 @@ func parse(ctx context.Context, e *engine, given string, tables []Table) (*state
 			return nil, rejectedf(given, at, "the statement is not UTF-8")
 		}
 		at += n
-	}
-	s := &statement{text: given, query: given}
-	if m := explainForm.FindStringSubmatch(given); m != nil {
-		s.explain, s.dry = true, m[2] == "" && !strings.Contains(strings.ToUpper(m[3]), "ANALYZE")
-		s.query = given[len(m[0]):]
 	}
 	rows, err := e.texts(ctx, "SELECT json_serialize_sql($1::VARCHAR)::VARCHAR", s.query)
 	if err != nil {
@@ -94,10 +107,15 @@ func parse(ctx context.Context, e *engine, given string, tables []Table) (*state
 		from, _ := node["from_table"].(map[string]any)
 		s.dry = s.dry || text(from, "type") == "SHOW_REF" && text(from, "show_type") == "DESCRIBE"
 	}
-	c := checker{statement: s, tables: tables, seen: map[string]bool{}}
+	c := checker{statement: s, tables: tables, views: views, seen: map[string]bool{}}
 	c.visit(s.tree, nil)
 	if c.fault != nil {
 		return nil, c.fault
+	}
+	for _, v := range s.views {
+		for _, r := range v.refs {
+			c.refer(r)
+		}
 	}
 	slices.SortFunc(s.refs, func(a, b reference) int { return strings.Compare(a.key(), b.key()) })
 	return s, nil
@@ -126,6 +144,7 @@ var closedFunctions = []string{
 type checker struct {
 	statement *statement
 	tables    []Table
+	views     []*defined
 	seen      map[string]bool // references
 	fault     *Error
 }
@@ -224,6 +243,12 @@ func (c *checker) table(o map[string]any, in scope) {
 	if schema != "" && !strings.EqualFold(schema, "main") {
 		wanted = schema + "." + name
 	}
+	for _, v := range c.views {
+		if strings.EqualFold(v.Name, wanted) {
+			c.statement.useView(v)
+			return
+		}
+	}
 	for i := range c.tables {
 		if !slices.ContainsFunc(c.tables[i].Names, func(n string) bool { return strings.EqualFold(n, wanted) }) {
 			continue
@@ -232,10 +257,7 @@ func (c *checker) table(o map[string]any, in scope) {
 		if strings.EqualFold(schema, "main") {
 			r.schema = ""
 		}
-		if !c.seen[r.key()] {
-			c.seen[r.key()] = true
-			c.statement.refs = append(c.statement.refs, r)
-		}
+		c.refer(r)
 		return
 	}
 	if strings.ContainsAny(name, "/:") || strings.Contains(name, ".") && schema == "" {
@@ -245,11 +267,22 @@ func (c *checker) table(o map[string]any, in scope) {
 	c.refuse(o, "there is no table %s; %s", full, c.known())
 }
 
-// known lists the tables.
+// refer notes that a table is named.
+func (c *checker) refer(r reference) {
+	if !c.seen[r.key()] {
+		c.seen[r.key()] = true
+		c.statement.refs = append(c.statement.refs, r)
+	}
+}
+
+// known lists the tables and views.
 func (c *checker) known() string {
 	var names []string
 	for _, t := range c.tables {
 		names = append(names, t.Names...)
+	}
+	for _, v := range c.views {
+		names = append(names, v.Name)
 	}
 	if len(names) == 0 {
 		return "there are no tables: give --table ADDRESS, or a configuration with -c FILE"
