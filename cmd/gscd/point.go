@@ -60,19 +60,27 @@ func (t *openedTable) goneFiles(ctx context.Context, name string, err error) err
 	if !errors.Is(err, scan.ErrFileMissing) && !errors.Is(err, scan.ErrFileMismatch) {
 		return fmt.Errorf("read %s: %w", name, err)
 	}
-	whole, listErr := t.wholeDays(ctx)
+	if list := t.stillReadable(ctx); list != "" {
+		return fmt.Errorf("read %s: %w; %s; run gscd check", name, err, list)
+	}
+	return fmt.Errorf("read %s: %w; run gscd check", name, err)
+}
+
+// stillReadable says which sealed days have all of their files, "" where that is not known.
+func (t *openedTable) stillReadable(ctx context.Context) string {
+	whole, err := t.wholeDays(ctx)
 	switch {
-	case t.labels == nil || listErr != nil:
-		return fmt.Errorf("read %s: %w; run gscd check", name, err)
+	case t.labels == nil || err != nil:
+		return ""
 	case len(whole) == 0:
-		return fmt.Errorf("read %s: %w; no sealed day has all of its files; run gscd check", name, err)
+		return "no sealed day has all of its files"
 	}
 	const most = 10
 	list := strings.Join(whole[max(0, len(whole)-most):], ", ")
 	if len(whole) > most {
 		list = fmt.Sprintf("%d days, the last are %s", len(whole), list)
 	}
-	return fmt.Errorf("read %s: %w; what can still be read: %s; run gscd check", name, err, list)
+	return "what can still be read: " + list
 }
 
 // wholeDays names the sealed labels none of whose files and deletion vectors is missing

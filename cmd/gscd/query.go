@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -145,11 +146,8 @@ func (a *app) query(ctx context.Context, f queryFlags) error {
 	}
 	return a.printRows(f.output, reading.Columns(), func(yield func([]schema.Value, error) bool) {
 		for row, err := range reading.Rows(ctx) {
-			switch {
-			case errors.Is(err, scan.ErrFileMissing), errors.Is(err, scan.ErrFileMismatch):
-				err = fmt.Errorf("read: %w; run gscd check", err)
-			case err != nil:
-				err = fmt.Errorf("read: %w", err)
+			if err != nil {
+				err = t.goneFiles(ctx, cmp.Or(f.asOf, fmt.Sprintf("version %d", at.Version())), err)
 			}
 			if !yield(row, err) {
 				return

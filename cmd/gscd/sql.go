@@ -7,6 +7,7 @@ import (
 	"io"
 	"os/signal"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/pflag"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/gscd-io/gscd/config"
 	"github.com/gscd-io/gscd/delta"
+	"github.com/gscd-io/gscd/delta/scan"
 	"github.com/gscd-io/gscd/query/sql"
 	"github.com/gscd-io/gscd/savepoint"
 )
@@ -72,13 +74,14 @@ func (a *app) answer(ctx context.Context, statement string, f queryFlags) error 
 	if o.Views, err = f.sql.allViews(); err != nil {
 		return err
 	}
-	if o.Tables, err = a.sqlTables(f); err != nil {
+	var opened []*openedTable
+	if o.Tables, err = a.sqlTables(f, func(t *openedTable) { opened = append(opened, t) }); err != nil {
 		return err
 	}
 	// Without this the program would be gone as soon as the reader of its output is
 	// (… | head), and its temporary files would stay.
 	signal.Ignore(syscall.SIGPIPE)
-	err = a.printAnswer(ctx, statement, f, o)
+	err = withReadable(ctx, opened, a.printAnswer(ctx, statement, f, o))
 	var fault *sql.Error
 	switch {
 	case errors.Is(err, syscall.EPIPE):
@@ -87,6 +90,22 @@ func (a *app) answer(ctx context.Context, statement string, f queryFlags) error 
 		return &exitError{code: exitUsage, err: err}
 	case f.sealed && notSealed(err):
 		return &exitError{code: exitNo, err: err}
+	}
+	return err
+}
+
+// withReadable adds to the error of a file that is gone which days can be read still.
+func withReadable(ctx context.Context, opened []*openedTable, err error) error {
+	if !errors.Is(err, scan.ErrFileMissing) && !errors.Is(err, scan.ErrFileMismatch) {
+		return err
+	}
+	for _, t := range opened {
+		if len(opened) > 1 && !strings.Contains(err.Error(), "table "+t.Name+":") {
+			continue
+		}
+		if list := t.stillReadable(ctx); list != "" {
+			return fmt.Errorf("%w; %s", err, list)
+		}
 	}
 	return err
 }
@@ -120,8 +139,8 @@ func (a *app) printAnswer(ctx context.Context, statement string, f queryFlags, o
 }
 
 // sqlTables are the tables that a statement may name: the one that --table names,
-// and all that are configured.
-func (a *app) sqlTables(f queryFlags) ([]sql.Table, error) {
+// and all that are configured. opening is told of each that is opened.
+func (a *app) sqlTables(f queryFlags, opening func(*openedTable)) ([]sql.Table, error) {
 	cfg, err := a.config()
 	if err != nil {
 		return nil, err
@@ -150,18 +169,19 @@ func (a *app) sqlTables(f queryFlags) ([]sql.Table, error) {
 			if opened++; opened > 1 && f.version >= 0 {
 				return nil, usagef("--version is of one table, and the statement names several: use --as-of, or dt in the statement")
 			}
-			return a.sqlSource(ctx, ref, f)
+			return a.sqlSource(ctx, ref, f, opening)
 		}})
 	}
 	return tables, nil
 }
 
 // sqlSource opens a table for a statement, at the version that the flags fix.
-func (a *app) sqlSource(ctx context.Context, ref tableRef, f queryFlags) (*sql.Source, error) {
+func (a *app) sqlSource(ctx context.Context, ref tableRef, f queryFlags, opening func(*openedTable)) (*sql.Source, error) {
 	t, err := a.openRef(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
+	opening(t)
 	s := &sql.Source{Name: t.Name, Store: t.store, Table: t.table, Newest: t.newest, Labels: t.labels}
 	if f.asOf == "" && f.timestamp == "" && f.version < 0 {
 		return s, nil
