@@ -267,7 +267,7 @@ func (s *shell) run(ctx context.Context, statement string) (done bool, err error
 		if argument != "" {
 			return false, s.paged(func() error { return s.a.answer(ctx, "DESCRIBE "+argument, s.flags) })
 		}
-		tables, err := s.a.sqlTables(s.flags, func(*openedTable) {})
+		tables, err := s.a.sqlTables(s.flags)
 		if err != nil {
 			return false, err
 		}

@@ -48,7 +48,7 @@ var sqlKeywords = strings.Fields(`SELECT FROM WHERE GROUP BY ORDER HAVING LIMIT 
 // columns and labels of what can be opened.
 func (s *shell) completions(ctx context.Context) []string {
 	words := slices.Clone(sqlKeywords)
-	tables, err := s.a.sqlTables(s.flags, func(*openedTable) {})
+	tables, err := s.a.sqlTables(s.flags)
 	if err != nil {
 		return words
 	}

@@ -140,7 +140,7 @@ func (a *app) printAnswer(ctx context.Context, statement string, f queryFlags, o
 
 // sqlTables are the tables that a statement may name: the one that --table names,
 // and all that are configured. opening is told of each that is opened.
-func (a *app) sqlTables(f queryFlags, opening func(*openedTable)) ([]sql.Table, error) {
+func (a *app) sqlTables(f queryFlags, opening ...func(*openedTable)) ([]sql.Table, error) {
 	cfg, err := a.config()
 	if err != nil {
 		return nil, err
@@ -169,19 +169,21 @@ func (a *app) sqlTables(f queryFlags, opening func(*openedTable)) ([]sql.Table, 
 			if opened++; opened > 1 && f.version >= 0 {
 				return nil, usagef("--version is of one table, and the statement names several: use --as-of, or dt in the statement")
 			}
-			return a.sqlSource(ctx, ref, f, opening)
+			return a.sqlSource(ctx, ref, f, opening...)
 		}})
 	}
 	return tables, nil
 }
 
 // sqlSource opens a table for a statement, at the version that the flags fix.
-func (a *app) sqlSource(ctx context.Context, ref tableRef, f queryFlags, opening func(*openedTable)) (*sql.Source, error) {
+func (a *app) sqlSource(ctx context.Context, ref tableRef, f queryFlags, opening ...func(*openedTable)) (*sql.Source, error) {
 	t, err := a.openRef(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
-	opening(t)
+	for _, told := range opening {
+		told(t)
+	}
 	s := &sql.Source{Name: t.Name, Store: t.store, Table: t.table, Newest: t.newest, Labels: t.labels}
 	if f.asOf == "" && f.timestamp == "" && f.version < 0 {
 		return s, nil
