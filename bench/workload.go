@@ -57,6 +57,16 @@ func (w *Workload) Next() *change.Record {
 	return w.record(op, id)
 }
 
+// Update gives, as the event of an offset, an update of a key with an event time in
+// milliseconds since 1970.
+func (w *Workload) Update(offset, id, ms int64) *change.Record {
+	w.n = offset
+	r := w.record('u', id)
+	r.Timestamp = ms + 200
+	r.Value = replaceNumber(replaceNumber(r.Value, `"ts_ms":`, ms), `"ts_us":`, ms*1000)
+	return r
+}
+
 func (w *Workload) record(op byte, id int64) *change.Record {
 	n := w.n
 	w.n++
