@@ -68,7 +68,7 @@ type Loaded struct {
 	Version int64
 	// Known tells that the label has these rows already: nothing was committed.
 	Known bool
-	// Committed, Sealed and Created tell what was done.
+	// Committed and Created tell what was done, Sealed whether the label is sealed now.
 	Committed, Sealed, Created bool
 	// Empty are the labels between that were sealed without a change.
 	Empty []string
@@ -382,7 +382,7 @@ func (d *sliceLoad) isKnown(m *savepoint.Map) (bool, error) {
 		known = !c.Differs()
 	}
 	if known {
-		d.done.Known, d.done.Version = true, r.Entry.Version
+		d.done.Known, d.done.Sealed, d.done.Version = true, true, r.Entry.Version
 		d.done.New, d.done.Changed, d.done.Deleted, d.done.Unchanged = 0, 0, 0, d.rows.Rows
 	}
 	return known, nil

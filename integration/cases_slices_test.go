@@ -358,7 +358,7 @@ func TestCase30(t *testing.T) {
 		committed, refused := 0, 0
 		for i := range results {
 			switch {
-			case faults[i] == nil && results[i].Sealed:
+			case faults[i] == nil && results[i].Committed:
 				committed++
 			case errors.Is(faults[i], ingest.ErrSliceLabel):
 				refused++

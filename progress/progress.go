@@ -303,7 +303,8 @@ type Slice struct {
 	// fill: those that a table with topics lacked.
 	Mode string `json:"mode"`
 	// Rows counts the rows of the slice. They are New, Changed or Unchanged, compared with
-	// the rows before; Deleted rows were there before and are not in it.
+	// the rows before; Deleted rows were there before and are not in it. With fill, rows
+	// whose delete the topics have brought are none of these.
 	Rows      int64 `json:"rows"`
 	New       int64 `json:"new"`
 	Changed   int64 `json:"changed"`

@@ -247,7 +247,7 @@ func loadedRecord(l *ingest.Loaded, dryRun bool) output.Record {
 		{Name: "label", Value: l.Label},
 		{Name: "version", Value: l.Version},
 		{Name: "new_version", Value: l.Committed},
-		{Name: "sealed", Value: l.Sealed || l.Known},
+		{Name: "sealed", Value: l.Sealed},
 		{Name: "dry_run", Value: dryRun},
 		{Name: "mode", Value: l.Mode},
 		{Name: "source", Value: l.Source},
