@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"syscall"
 	"testing"
 	"time"
 
@@ -91,37 +92,8 @@ func BenchmarkIngest(b *testing.B) {
 			file := record(b, dir, size.rows, size.events)
 			for b.Loop() {
 				b.StopTimer()
-				root := filepath.Join(dir, fmt.Sprintf("t%d", b.N))
-				if err := os.RemoveAll(root); err != nil {
-					b.Fatal(err)
-				}
-				store, err := local.New(root, local.Options{})
-				if err != nil {
-					b.Fatal(err)
-				}
-				if size.rows > 0 {
-					if err := MakeTable(context.Background(), store, calendar(b), size.rows); err != nil {
-						b.Fatal(err)
-					}
-				}
-				rec, err := recording.Open([]string{file}, recording.Options{})
-				if err != nil {
-					b.Fatal(err)
-				}
-				lane, err := ingest.New(ingest.Options{
-					Name: "orders", Store: store, Calendar: calendar(b), Key: []string{"id"}, UntilEnd: true,
-					BatchRows: size.batch, Decode: decode.Options{KeyColumns: []string{"id"}}, Columns: Columns(),
-					Now: func() time.Time { return time.UnixMilli(start).Add(time.Hour) },
-				}, &timed{Recording: rec, start: b.StartTimer})
-				if err != nil {
-					b.Fatal(err)
-				}
-				runtime.GC()
 				// The clock starts with the first poll, when the key index stands.
-				if err := lane.Run(context.Background()); err != nil {
-					b.Fatal(err)
-				}
-				rec.Close()
+				ingestInto(b, filepath.Join(dir, fmt.Sprintf("t%d", b.N)), file, size.rows, size.batch, false, b.StartTimer)
 			}
 			b.ReportMetric(float64(size.events*b.N)/b.Elapsed().Seconds(), "events/s")
 			var m runtime.MemStats
@@ -129,6 +101,80 @@ func BenchmarkIngest(b *testing.B) {
 			b.ReportMetric(float64(m.Sys)/(1<<20), "MiB-sys")
 		})
 	}
+}
+
+// ingestInto ingests a recording into a table that is made for it, of so many rows, and
+// calls begin at the first poll.
+func ingestInto(b *testing.B, root, file string, rows int64, batch int, changeData bool, begin func()) {
+	b.Helper()
+	if err := os.RemoveAll(root); err != nil {
+		b.Fatal(err)
+	}
+	store, err := local.New(root, local.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	if rows > 0 {
+		if err := MakeTable(context.Background(), store, calendar(b), rows); err != nil {
+			b.Fatal(err)
+		}
+	}
+	rec, err := recording.Open([]string{file}, recording.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer rec.Close()
+	lane, err := ingest.New(ingest.Options{
+		Name: "orders", Store: store, Calendar: calendar(b), Key: []string{"id"}, UntilEnd: true, ChangeData: changeData,
+		BatchRows: batch, Decode: decode.Options{KeyColumns: []string{"id"}}, Columns: Columns(),
+		Now: func() time.Time { return time.UnixMilli(start).Add(time.Hour) },
+	}, &timed{Recording: rec, start: begin})
+	if err != nil {
+		b.Fatal(err)
+	}
+	runtime.GC()
+	if err := lane.Run(context.Background()); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// BenchmarkIngestChangeData tells what change data costs: it ingests the same recording
+// without and with it in turn, and gives the ratios of time and of CPU.
+func BenchmarkIngestChangeData(b *testing.B) {
+	for _, size := range []struct {
+		rows   int64
+		batch  int
+		events int
+	}{{100_000, 10_000, 100_000}, {1_000_000, 10_000, 200_000}, {1_000_000, 100_000, 300_000}} {
+		b.Run(fmt.Sprintf("rows=%d/batch=%d", size.rows, size.batch), func(b *testing.B) {
+			dir := b.TempDir()
+			file := record(b, dir, size.rows, size.events)
+			var took, cpu [2]time.Duration
+			for b.Loop() {
+				for which, on := range []bool{false, true} {
+					var begun time.Time
+					var used time.Duration
+					ingestInto(b, filepath.Join(dir, "t"), file, size.rows, size.batch, on, func() { begun, used = time.Now(), cpuTime(b) })
+					took[which] += time.Since(begun)
+					cpu[which] += cpuTime(b) - used
+				}
+			}
+			b.ReportMetric(took[1].Seconds()/took[0].Seconds(), "time-ratio")
+			b.ReportMetric(cpu[1].Seconds()/cpu[0].Seconds(), "cpu-ratio")
+			b.ReportMetric(float64(size.events*b.N)/took[0].Seconds(), "events/s-without")
+			b.ReportMetric(float64(size.events*b.N)/took[1].Seconds(), "events/s-with")
+		})
+	}
+}
+
+// cpuTime is what the process has used of the processors.
+func cpuTime(b *testing.B) time.Duration {
+	b.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // timed starts the clock at the first poll.

@@ -18,8 +18,9 @@ import (
 const (
 	// feedMemory bounds the change data that is held beside the batch.
 	feedMemory = 32 << 20
-	// feedRows is how many rows of a file are read at once for their pre-images.
-	feedRows = 1024
+	// feedRows is how many rows of a file are read at once for their pre-images, at most,
+	// and feedBytes about what they have in the file: in memory they are several times that.
+	feedRows, feedBytes = 16_384, 2 << 20
 	// feedDense is the part of a file's rows, one in so many, from which on the file
 	// is read from front to end.
 	feedDense = 16
@@ -111,6 +112,8 @@ func (w *Writer) feedFile(ctx context.Context, f *feed, s *segment, ended *dv.Bi
 		return w.scanEnded(ctx, s, columns, ended, end)
 	}
 	var refs []Ref
+	// Rows that are read together share the pages that they are in.
+	atOnce := int(min(max(feedBytes*s.rows/max(s.add.Size, 1), 64), feedRows))
 	pass := func() error {
 		rows, err := w.ReadRows(ctx, refs, columns)
 		if err != nil {
@@ -125,7 +128,7 @@ func (w *Writer) feedFile(ctx context.Context, f *feed, s *segment, ended *dv.Bi
 		return nil
 	}
 	for row := range ended.Rows() {
-		if refs = append(refs, makeRef(s.id, row, 0)); len(refs) == feedRows {
+		if refs = append(refs, makeRef(s.id, row, 0)); len(refs) == atOnce {
 			if err := pass(); err != nil {
 				return err
 			}
@@ -141,7 +144,7 @@ func (w *Writer) scanEnded(ctx context.Context, s *segment, columns []parquet.Co
 		return err
 	}
 	row := make([]schema.Value, len(columns))
-	for b, err := range file.Scan(ctx, columns, parquet.ScanOptions{BatchRows: feedRows}) {
+	for b, err := range file.Scan(ctx, columns, parquet.ScanOptions{BatchRows: 1024}) {
 		if err != nil {
 			return fmt.Errorf("read %s: %w", s.key, err)
 		}
