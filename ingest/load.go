@@ -113,8 +113,10 @@ func (l *Lane) loadState() error {
 	if protected, err := l.protect(); protected || err != nil {
 		return errors.Join(err, errReload)
 	}
-	if done, err := l.switchOnChangeData(); done || err != nil {
-		return errors.Join(err, errReload)
+	if done, err := l.switchOnChangeData(); err != nil {
+		return err
+	} else if done {
+		return errReload
 	}
 	if waited, err := l.waitForTurn(l.ctx); waited || err != nil {
 		return errors.Join(err, errReload)

@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/gscd-io/gscd/delta/scan"
 	"github.com/gscd-io/gscd/ingest"
+	"github.com/gscd-io/gscd/ingest/change"
+	"github.com/gscd-io/gscd/savepoint"
 )
 
 // fed is a rig with change data: a sealed 16th, and a 17th that has begun.
@@ -60,14 +63,14 @@ func (r *rig) changesIn(from, to int64) map[string]int {
 // has Spark read it as a stream, run by run.
 func TestChangeDataElsewhere(t *testing.T) {
 	spark, rs := startSpark(t), startEngine(t, "delta-rs")
-	for name, change := range map[string]func(*ingest.Options){
+	for name, mode := range map[string]func(*ingest.Options){
 		"merge-on-read": func(*ingest.Options) {},
 		"copy-on-write, partitioned": func(o *ingest.Options) {
 			o.CopyOnWrite, o.PartitionBy = true, []string{"city"}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, topic := fed(t, change)
+			r, topic := fed(t, mode)
 			path, checkpoint := r.store.Store.String(), filepath.Join(t.TempDir(), "checkpoint")
 			streamed := int64(-1)
 			// stream has Spark read on, and compares it with the versions since.
@@ -121,6 +124,21 @@ func TestChangeDataElsewhere(t *testing.T) {
 						t.Errorf("%s, versions %v: %s", e.name, span, d)
 					}
 				}
+			}
+			// A column appears between two runs.
+			at := instant(t, "2022-07-18T09:30:00+08:00").UnixMilli()
+			topic.send(&change.Record{Topic: topicName, Offset: topic.partition(0).end, Timestamp: at, Key: []byte(`{"id":1}`),
+				Value: fmt.Appendf(nil, `{"op":"u","before":null,"after":{"id":1,"name":"n1","city":"Wuhan","level":1,"note":"new"},"source":{"name":"s","server_id":1,"file":"b.000001","pos":400,"row":0,"ts_ms":%d,"db":"shop","table":"user_dim"},"ts_ms":%d}`, at, at)})
+			r.workAt("2022-07-18T10:00:00+08:00")
+			stream("a column")
+			now := time.Now().Add(48 * time.Hour)
+			if _, err := savepoint.Vacuum(ctx, r.table(), savepoint.VacuumOptions{Retain: time.Minute, Grace: time.Minute, Now: now}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := spark.ask(t, request{"do": "stream", "path": path, "checkpoint": checkpoint + "2"}); err == nil {
+				t.Error("a stream from version 0 on, behind a vacuum, has no error")
+			} else {
+				t.Log(err)
 			}
 		})
 	}
