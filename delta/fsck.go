@@ -47,8 +47,9 @@ const (
 // CheckFiles compares the files of a version with the objects that are there: each file
 // and deletion vector that it needs, and, where orphans is set, each object that no
 // readable version needs and that is older than Vacuum's default grace. Faults come by
-// kind and key. A file outside of the root is asked for where the store leads there, else
-// it is passed over; of a table with such files orphans are not told.
+// kind and key. A file outside of the root is asked for where the store leads there; where
+// it does not, the error wraps ErrAbsolutePath. Of a table with such files orphans are not
+// told.
 func (t *Table) CheckFiles(ctx context.Context, s *Snapshot, orphans bool) ([]FileFault, error) {
 	faults, err := t.checkFiles(ctx, s, orphans)
 	if err != nil {
@@ -71,7 +72,6 @@ func (t *Table) checkFiles(ctx context.Context, s *Snapshot, orphans bool) (faul
 	for _, add := range s.Files() {
 		key, size, err := t.sizeOf(ctx, add.Path, there)
 		switch {
-		case errors.Is(err, ErrAbsolutePath):
 		case err != nil:
 			return nil, err
 		case size < 0:
@@ -96,7 +96,6 @@ func (t *Table) checkFiles(ctx context.Context, s *Snapshot, orphans bool) (faul
 		}
 		key, size, err = t.sizeOf(ctx, path, there)
 		switch {
-		case errors.Is(err, ErrAbsolutePath):
 		case err != nil:
 			return nil, err
 		case size < 0:
