@@ -14,7 +14,11 @@ import (
 // and may be made again.
 func TestViewsInOtherEngines(t *testing.T) {
 	for name, dialect := range map[string]string{"DuckDB": "duckdb", "Spark": "spark"} {
-		t.Run(name, func(t *testing.T) { viewsIn(t, startEngine(t, name), dialect) })
+		t.Run(name, func(t *testing.T) {
+			e := startEngine(t, name)
+			viewsIn(t, e, dialect)
+			historyIn(t, e, dialect)
+		})
 	}
 }
 
@@ -70,6 +74,44 @@ func viewsIn(t *testing.T, e *engine, dialect string) {
 		}
 		if want := own(where); len(want) == 0 || !slices.Equal(sorted(rows), want) {
 			t.Errorf("%s: got %q\nwant %q", where, rows, want)
+		}
+	}
+}
+
+// historyIn asks the two queries of practice of a history table, as docs/scd2.md has them:
+// the rows as of each day must be those of the day's savepoint.
+func historyIn(t *testing.T, e *engine, dialect string) {
+	dir := t.TempDir()
+	gscd(t, "demo", "--dir", dir)
+	source, history := filepath.Join(dir, "user_dim"), filepath.Join(dir, "history")
+	gscd(t, "scd2", "--table", source, "--out", history)
+	table, text := "{path}", "VARCHAR"
+	switch dialect {
+	case "duckdb":
+		table = "delta_scan('" + history + "')"
+	case "spark":
+		text = "STRING"
+	}
+	rows := func(where string) (list []string) {
+		t.Helper()
+		got, err := e.ask(t, request{"do": "query", "path": history, "text": "SELECT CAST(id AS " + text + ") AS id, name, city FROM " + table + " WHERE " + where})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range got.Rows {
+			list = append(list, *r[0]+","+*r[1]+","+*r[2])
+		}
+		slices.Sort(list)
+		return list
+	}
+	days := []string{"2022-07-14", "2022-07-15", "2022-07-16", "2022-07-17"}
+	for _, day := range days {
+		out := gscd(t, "query", "--table", source, "--as-of", day, "--columns", "id,name,city", "--format", "csv")
+		want := strings.Split(strings.TrimSpace(string(out)), "\n")[1:]
+		slices.Sort(want)
+		sameList(t, "as of "+day, rows("valid_from <= DATE '"+day+"' AND valid_to > DATE '"+day+"'"), want)
+		if day == days[len(days)-1] {
+			sameList(t, "now", rows("valid_to = DATE '5999-01-01'"), want)
 		}
 	}
 }

@@ -217,6 +217,31 @@ func TestPackedFile(t *testing.T) {
 	})
 }
 
+// Each byte of a vector in a file has a checksum, or is its size: another one is an error,
+// never another set of rows.
+func TestOtherBytesInAFileAreTold(t *testing.T) {
+	b := dv.Of(1, 2, 70_000, 3_000_000)
+	b.AddRange(100_000, 130_000)
+	var p dv.Packer
+	offset, size, _, err := p.Append(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := p.Bytes()
+	if got, err := dv.Read(file, offset, size); err != nil || !got.Equal(b) {
+		t.Fatal(err)
+	}
+	for i := int(offset); i < len(file); i++ {
+		for bit := range 8 {
+			damaged := bytes.Clone(file)
+			damaged[i] ^= 1 << bit
+			if got, err := dv.Read(damaged, offset, size); !errors.Is(err, dv.ErrCorrupt) {
+				t.Fatalf("byte %d, bit %d: %v, %v", i, bit, got, err)
+			}
+		}
+	}
+}
+
 func TestSetOperations(t *testing.T) {
 	a := dv.Of(1, 2, 70_000)
 	b := a.Clone()
