@@ -76,7 +76,7 @@ tables: [{name: users, location: %s, topics: [users], dead_letter: {to: "topic:u
 	}
 
 	for to, says := range map[string]string{
-		"topic:nowhere": "table users: dead letters: topic nowhere: the topic to write to does not exist: create it, or correct dead_letter.to",
+		"topic:nowhere": "table users: dead letters: topic nowhere: the topic to write to does not exist: create it, or correct its name",
 		"topic:users":   "dead_letter.to: the table reads topic users itself",
 	} {
 		bad := c.write("bad.yaml", fmt.Sprintf(`kafka: {brokers: [%q]}
