@@ -22,7 +22,7 @@ func TestTrino(t *testing.T) {
 	proxy := startStoreProxy(t, g)
 	e := trinoOn(t, &gateway{url: proxy.URL, dir: g.dir})
 	t.Run("views", func(t *testing.T) { viewsIn(t, e, "trino") })
-	t.Run("history", func(t *testing.T) { historyIn(t, e, "trino") })
+	t.Run("history", func(t *testing.T) { practiceIn(t, e, "trino") })
 	t.Run("commits", func(t *testing.T) { foreignCommits(t, e, false, true) })
 	t.Run("checkpoint", func(t *testing.T) { trinoCheckpoint(t, e) })
 	t.Run("conflict", func(t *testing.T) { trinoConflict(t, e, g, proxy) })

@@ -17,7 +17,7 @@ func TestViewsInOtherEngines(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := startEngine(t, name)
 			viewsIn(t, e, dialect)
-			historyIn(t, e, dialect)
+			practiceIn(t, e, dialect)
 		})
 	}
 }
@@ -78,9 +78,9 @@ func viewsIn(t *testing.T, e *engine, dialect string) {
 	}
 }
 
-// historyIn asks the two queries of practice of a history table, as docs/scd2.md has them:
+// practiceIn asks the two queries of practice of a history table, as docs/scd2.md has them:
 // the rows as of each day must be those of the day's savepoint.
-func historyIn(t *testing.T, e *engine, dialect string) {
+func practiceIn(t *testing.T, e *engine, dialect string) {
 	dir := t.TempDir()
 	gscd(t, "demo", "--dir", dir)
 	source, history := filepath.Join(dir, "user_dim"), filepath.Join(dir, "history")
