@@ -8,7 +8,7 @@ import (
 )
 
 // explained are the names of what --explain prints: a line for each day of each table.
-var explained = []string{"table", "label", "version", "files", "opened", "skipped", "row_groups", "row_groups_read", "bytes", "fetch"}
+var explained = []string{"table", "label", "version", "files", "opened", "skipped", "row_groups", "row_groups_read", "pages", "pages_read", "bytes", "fetch"}
 
 // explainStatement prints which days and files a statement would open.
 func (a *app) explainStatement(ctx context.Context, statement string, o sql.Options) error {
@@ -26,7 +26,8 @@ func (a *app) explainStatement(ctx context.Context, statement string, o sql.Opti
 			if d.Label != "" {
 				label = d.Label
 			}
-			err := w.Write(t.Name, label, d.Version, d.Files, d.Opened, d.Files-d.Opened, d.RowGroups, d.ReadGroups, d.Bytes, d.Fetch)
+			// DuckDB reads row groups whole.
+			err := w.Write(t.Name, label, d.Version, d.Files, d.Opened, d.Files-d.Opened, d.RowGroups, d.ReadGroups, nil, nil, d.Bytes, d.Fetch)
 			if err != nil {
 				return err
 			}
@@ -55,7 +56,7 @@ func (a *app) explainScan(ctx context.Context, t *openedTable, f queryFlags, rea
 	if label != "" {
 		shown = label
 	}
-	groups, read, err := reading.RowGroups(ctx)
+	much, err := reading.Reading(ctx)
 	if err != nil {
 		return err
 	}
@@ -69,7 +70,7 @@ func (a *app) explainScan(ctx context.Context, t *openedTable, f queryFlags, rea
 	}
 	opened := len(reading.Files())
 	// How much of a file is fetched without SQL depends on its columns, read as they come.
-	if err := w.Write(t.Name, shown, at.Version(), at.NumFiles(), opened, at.NumFiles()-opened, groups, read, bytes, nil); err != nil {
+	if err := w.Write(t.Name, shown, at.Version(), at.NumFiles(), opened, at.NumFiles()-opened, much.RowGroups, much.RowGroupsRead, much.Pages, much.PagesRead, bytes, nil); err != nil {
 		return err
 	}
 	return w.Close()

@@ -102,7 +102,7 @@ that does not sees the newest version. With --as-of every table is as of that la
 	flags.Int64Var(&f.version, "version", 0, "the `number` of the Delta version")
 	flags.StringVar(&f.timestamp, "timestamp", "", "the newest version at a `time`: RFC 3339, without offset in the table's zone")
 	flags.StringVar(&f.where, "where", "", "print the rows for which an `expression` is true")
-	flags.StringVar(&f.columns, "columns", "", "print these `columns`: A,B")
+	flags.StringVar(&f.columns, "columns", "", "print these `columns`, or fields inside of them: A,B.c")
 	flags.StringVar(&f.orderBy, "order-by", "", "sort by `columns`: A desc,B")
 	flags.Int64Var(&f.limit, "limit", 0, "print at most that `number` of rows")
 	flags.BoolVar(&f.sealed, "sealed", false, "exit 3, without rows, where the answer is not a sealed day")
@@ -165,7 +165,7 @@ func (f *queryFlags) options(s *schema.Schema) (o scan.Options, err error) {
 		}
 	}
 	if f.columns != "" {
-		columns, err := expr.ParseColumns(f.columns, s)
+		columns, err := expr.ParsePaths(f.columns, s)
 		if err != nil {
 			return o, usagef("--columns: %w", err)
 		}

@@ -75,6 +75,28 @@ func ParseColumns(text string, s *schema.Schema) ([]string, error) {
 	return columns, err
 }
 
+// ParsePaths is ParseColumns of columns and fields inside of structs, as paths that
+// schema.ParsePath reads: a column has its name alone.
+func ParsePaths(text string, s *schema.Schema) ([]string, error) {
+	p, err := newListParser(text, s)
+	if err != nil {
+		return nil, err
+	}
+	p.inside = true
+	var paths []string
+	seen := map[int]bool{}
+	err = p.list(func(column operand) error {
+		path := schema.FormatPath(p.scope.column(column.column).Names(s)...)
+		if seen[column.column] {
+			return p.fault(column.at, "column %s is named twice", path)
+		}
+		seen[column.column] = true
+		paths = append(paths, path)
+		return nil
+	})
+	return paths, err
+}
+
 func newListParser(text string, s *schema.Schema) (*parser, error) {
 	tokens, err := lex(text)
 	if err != nil {
@@ -94,7 +116,7 @@ func (p *parser) list(each func(column operand) error) error {
 		if err != nil {
 			return err
 		}
-		if column.column >= len(p.scope.schema.Fields) {
+		if !p.inside && column.column >= len(p.scope.schema.Fields) {
 			return p.fault(t, "%s is a field inside of a column: name the column", p.scope.field(column.column).Name)
 		}
 		if err := each(column); err != nil {

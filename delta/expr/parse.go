@@ -40,6 +40,7 @@ type parser struct {
 	tokens []token
 	next   int
 	depth  int
+	inside bool // lists may name fields inside of columns
 }
 
 func (p *parser) peek() token { return p.tokens[p.next] }

@@ -7,6 +7,7 @@ type cells struct {
 	boundColumn
 	chunk *chunkReader
 	dict  []schema.Value
+	row   int64          // of the row group: the next one
 	at    int            // in the page
 	vals  []schema.Value // the page's cells that are not NULL
 	next  int            // in vals
@@ -55,9 +56,18 @@ func (c *cells) decode() error {
 	return nil
 }
 
-// skip passes over rows. Pages that are passed whole are not decoded.
-func (c *cells) skip(n int64) error {
-	for n > 0 {
+// seek goes on to a row of the row group. Pages that are passed whole are not decoded.
+func (c *cells) seek(row int64) error {
+	if c.chunk.pages != nil && (!c.more || row >= c.chunk.rows.To) {
+		if err := c.chunk.seek(row); err != nil {
+			return err
+		}
+		if err := c.nextPage(); err != nil {
+			return err
+		}
+		c.row = c.chunk.rows.From
+	}
+	for n := row - c.row; n > 0; {
 		if !c.more || c.at == c.chunk.page.n {
 			if err := c.nextPage(); err != nil {
 				return err
@@ -73,6 +83,7 @@ func (c *cells) skip(n int64) error {
 		}
 		n -= step
 	}
+	c.row = row
 	return nil
 }
 
@@ -94,6 +105,7 @@ func (c *cells) pass(n int) error {
 
 // read fills dst with the next rows.
 func (c *cells) read(dst []schema.Value) error {
+	c.row += int64(len(dst))
 	for len(dst) > 0 {
 		if !c.more || c.at == c.chunk.page.n {
 			if err := c.nextPage(); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// A page is cut at the first of these. Larger pages compress no better, and a
+// A page is cut at the first of these, if not told otherwise. Larger pages compress no better, and a
 // single row costs the decoding of its pages.
 const (
 	pageRows  = 4096
@@ -28,6 +28,7 @@ type columnWriter struct {
 	maxRep, maxDef uint8
 	wantBounds     bool
 	codec          Codec
+	pageRows       int
 
 	// The page being filled. def stays empty while no value is NULL; then it
 	// has one level a value.
@@ -67,8 +68,8 @@ type writtenPage struct {
 	low, high    []byte
 }
 
-func newColumnWriter(e *format.SchemaElement, t schema.Type, path []string, maxRep, maxDef uint8, codec Codec, wantBounds bool) *columnWriter {
-	w := &columnWriter{typ: t, element: e, path: path, physical: e.Type.V, maxRep: maxRep, maxDef: maxDef, codec: codec, wantBounds: wantBounds}
+func newColumnWriter(e *format.SchemaElement, t schema.Type, path []string, maxRep, maxDef uint8, opts EncoderOptions, wantBounds bool) *columnWriter {
+	w := &columnWriter{typ: t, element: e, path: path, physical: e.Type.V, maxRep: maxRep, maxDef: maxDef, codec: opts.Codec, pageRows: opts.PageRows, wantBounds: wantBounds}
 	switch w.physical {
 	case format.Int32, format.Float:
 		w.width = 4
@@ -262,7 +263,7 @@ func (w *columnWriter) indexesPay() bool {
 // endRow counts a row and cuts the page where it is large enough.
 func (w *columnWriter) endRow() {
 	w.rows++
-	if w.rows >= pageRows || len(w.plain) >= pageBytes || w.retire {
+	if w.rows >= w.pageRows || len(w.plain) >= pageBytes || w.retire {
 		w.flushPage()
 	}
 }

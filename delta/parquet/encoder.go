@@ -47,6 +47,8 @@ type EncoderOptions struct {
 	// RowGroupBytes of values, default 128 MiB: a Stream holds one of them at a time.
 	RowGroupRows  int
 	RowGroupBytes int64
+	// PageRows cuts pages, default 4096. They are also cut near 512 KiB of values.
+	PageRows int
 	// KeyValue is put into the footer.
 	KeyValue map[string]string
 	// StatsColumns names the columns that get a minimum and a maximum, in the
@@ -91,6 +93,9 @@ func NewEncoder(columns []Column, opts EncoderOptions) (*Encoder, error) {
 	if opts.RowGroupBytes <= 0 {
 		opts.RowGroupBytes = 128 << 20
 	}
+	if opts.PageRows <= 0 {
+		opts.PageRows = pageRows
+	}
 	if opts.Goroutines <= 0 {
 		opts.Goroutines = 2
 	}
@@ -111,7 +116,7 @@ func NewEncoder(columns []Column, opts EncoderOptions) (*Encoder, error) {
 		}
 		e.elements = append(e.elements, element)
 		want := opts.StatsColumns == nil || slices.Contains(opts.StatsColumns, c.Name)
-		e.columns = append(e.columns, newColumnWriter(&element, c.Type, []string{c.Name}, 0, 1, opts.Codec, want))
+		e.columns = append(e.columns, newColumnWriter(&element, c.Type, []string{c.Name}, 0, 1, opts, want))
 	}
 	for _, name := range opts.StatsColumns {
 		if !seen[name] {

@@ -20,6 +20,7 @@ type File struct {
 	root *node
 
 	mu      sync.Mutex
+	tail    []byte // the end of the file, as far as it was read; nothing where data is
 	offsets map[*format.ColumnChunk][]format.PageLocation
 }
 
@@ -41,11 +42,11 @@ func Open(r io.ReaderAt, size int64) (*File, error) { return OpenTail(r, size, F
 // OpenTail is Open whose first read is of the last bytes of the file, as many as
 // tail says.
 func OpenTail(r io.ReaderAt, size, tail int64) (*File, error) {
-	meta, root, err := readFooter(r, size, tail)
+	meta, root, end, err := readFooter(r, size, tail)
 	if err != nil {
 		return nil, err
 	}
-	return &File{r: r, size: size, meta: meta, root: root, offsets: map[*format.ColumnChunk][]format.PageLocation{}}, nil
+	return &File{r: r, size: size, meta: meta, root: root, tail: end, offsets: map[*format.ColumnChunk][]format.PageLocation{}}, nil
 }
 
 // OpenBytes opens a file in memory. The bytes must not change while the file
@@ -55,7 +56,7 @@ func OpenBytes(data []byte) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.data = data
+	f.data, f.tail = data, nil
 	return f, nil
 }
 
@@ -152,57 +153,4 @@ func (f *File) span(offset, length int64) ([]byte, error) {
 		return nil, err
 	}
 	return buf, nil
-}
-
-// spanGap is the hole between two column chunks that is rather read than
-// skipped: on an object store a request costs more than so many bytes.
-const spanGap = 256 << 10
-
-// chunks reads the column chunks of one row group that some columns need, by
-// leaf. Neighbouring chunks come with one read.
-func (f *File) chunks(group int, columns []boundColumn) (map[int][]byte, error) {
-	type part struct{ start, end int64 }
-	g := &f.meta.RowGroups[group]
-	needed := make([]bool, len(g.Columns))
-	for i := range columns {
-		for _, leaf := range columns[i].leaves() {
-			needed[leaf.index] = true
-		}
-	}
-	parts := map[int]part{} // by leaf
-	var order []int
-	for leaf := range g.Columns {
-		if needed[leaf] {
-			start, length := chunkRange(&g.Columns[leaf].MetaData)
-			parts[leaf] = part{start, start + length}
-			order = append(order, leaf)
-		}
-	}
-	data := map[int][]byte{}
-	for i := 0; i < len(order); {
-		// Chunks lie in order of columns in all but odd files; those cost more reads.
-		from, to := parts[order[i]].start, parts[order[i]].end
-		j := i + 1
-		for ; j < len(order); j++ {
-			p := parts[order[j]]
-			if p.start < to || p.start-to > spanGap {
-				break
-			}
-			to = p.end
-		}
-		buf, err := f.span(from, to-from)
-		if err != nil {
-			return nil, fmt.Errorf("read row group %d: %w", group, err)
-		}
-		for ; i < j; i++ {
-			p := parts[order[i]]
-			data[order[i]] = buf[p.start-from : p.end-from]
-		}
-	}
-	return data, nil
-}
-
-// chunk opens a column chunk of the bytes that chunks gave.
-func (f *File) chunk(group int, leaf *node, data map[int][]byte) *chunkReader {
-	return newChunkReader(leaf, &f.meta.RowGroups[group].Columns[leaf.index].MetaData, data[leaf.index])
 }

@@ -17,41 +17,41 @@ const FooterGuess = 64 << 10
 
 // readFooter reads and checks the metadata at the end of a file: every offset
 // and count in what it returns lies within the file. guess is how many bytes are
-// read first.
-func readFooter(r io.ReaderAt, size, guess int64) (*format.FileMetaData, *node, error) {
+// read first; tail is the end of the file as far as it was read.
+func readFooter(r io.ReaderAt, size, guess int64) (meta *format.FileMetaData, root *node, tail []byte, err error) {
 	if size < 12 {
-		return nil, nil, corrupt("%d bytes are too few", size)
+		return nil, nil, nil, corrupt("%d bytes are too few", size)
 	}
-	tail := make([]byte, min(size, max(guess, 8)))
+	tail = make([]byte, min(size, max(guess, 8)))
 	if err := readFull(r, tail, size-int64(len(tail))); err != nil {
-		return nil, nil, fmt.Errorf("read the footer: %w", err)
+		return nil, nil, nil, fmt.Errorf("read the footer: %w", err)
 	}
 	end := tail[len(tail)-8:]
 	if string(end[4:]) == "PARE" {
-		return nil, nil, fmt.Errorf("%w: its footer is encrypted", ErrUnsupported)
+		return nil, nil, nil, fmt.Errorf("%w: its footer is encrypted", ErrUnsupported)
 	}
 	if string(end[4:]) != magic {
-		return nil, nil, corrupt("it does not end in %s", magic)
+		return nil, nil, nil, corrupt("it does not end in %s", magic)
 	}
 	length := int64(binary.LittleEndian.Uint32(end))
 	if length > size-12 {
-		return nil, nil, corrupt("a footer of %d bytes in a file of %d", length, size)
+		return nil, nil, nil, corrupt("a footer of %d bytes in a file of %d", length, size)
 	}
 	if length+8 > int64(len(tail)) {
 		tail = make([]byte, length+8)
 		if err := readFull(r, tail, size-length-8); err != nil {
-			return nil, nil, fmt.Errorf("read the footer: %w", err)
+			return nil, nil, nil, fmt.Errorf("read the footer: %w", err)
 		}
 	}
-	meta := new(format.FileMetaData)
+	meta = new(format.FileMetaData)
 	if _, err := decodeThrift(tail[int64(len(tail))-8-length:len(tail)-8], meta); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	root, leaves, err := buildTree(meta.Schema)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	return meta, root, checkFooter(meta, leaves, size)
+	return meta, root, tail, checkFooter(meta, leaves, size)
 }
 
 // maxDensity is how many rows a byte of a file can stand for. Columns of one value
@@ -77,9 +77,7 @@ func checkFooter(meta *format.FileMetaData, leaves []*node, size int64) error {
 			if err := checkChunk(&chunk.MetaData, leaf, g.NumRows, size); err != nil {
 				return fmt.Errorf("row group %d column %q: %w", i, leaf.name, err)
 			}
-			if o, n := chunk.OffsetIndexOffset, int64(chunk.OffsetIndexLength); o < 0 || n < 0 || o > size-n {
-				return corrupt("offset index of row group %d column %q lies outside", i, leaf.name)
-			}
+			dropIndexes(chunk, size)
 		}
 	}
 	if rows != meta.NumRows {
@@ -89,6 +87,16 @@ func checkFooter(meta *format.FileMetaData, leaves []*node, size int64) error {
 		return corrupt("%d rows in %d bytes", rows, size)
 	}
 	return nil
+}
+
+// dropIndexes forgets page indexes that lie outside of the file: one can read without.
+func dropIndexes(chunk *format.ColumnChunk, size int64) {
+	if o, n := chunk.ColumnIndexOffset, int64(chunk.ColumnIndexLength); o < 0 || n < 0 || o > size-n {
+		chunk.ColumnIndexOffset, chunk.ColumnIndexLength = 0, 0
+	}
+	if o, n := chunk.OffsetIndexOffset, int64(chunk.OffsetIndexLength); o < 0 || n < 0 || o > size-n {
+		chunk.OffsetIndexOffset, chunk.OffsetIndexLength = 0, 0
+	}
 }
 
 func checkChunk(m *format.ColumnMetaData, leaf *node, rows, size int64) error {

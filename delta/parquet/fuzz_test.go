@@ -48,6 +48,7 @@ func FuzzFile(f *testing.F) {
 			columns = append(columns, column(c.Name, typ))
 			for g := range min(file.NumRowGroups(), 3) {
 				file.RowGroupBounds(g, columns[i])
+				file.PageBounds(g, columns[i])
 			}
 			count := int64(0)
 			if err := file.Int64s(c.Name, func(_ int64, v []int64, _ []bool) error {
@@ -69,6 +70,14 @@ func FuzzFile(f *testing.F) {
 			}
 		}
 		if n := file.NumRows(); n > 0 && n < 1<<20 {
+			some := parquet.ScanOptions{Rows: func(int) []parquet.RowRange {
+				return []parquet.RowRange{{From: n / 3, To: n/3 + 2}, {From: n / 2, To: n}}
+			}}
+			for _, err := range file.Scan(t.Context(), columns, some) {
+				if err != nil && !known(err) {
+					t.Fatalf("scan of some rows: %v", err)
+				}
+			}
 			if _, err := file.Rows(t.Context(), columns, []int64{0, n / 2, n - 1}); err != nil && !known(err) {
 				t.Fatalf("rows: %v", err)
 			}

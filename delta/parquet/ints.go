@@ -30,7 +30,7 @@ func (f *File) Int64s(column string, fn func(firstRow int64, values []int64, nul
 	r := intReader{node: n}
 	first := int64(0)
 	for g := range f.meta.RowGroups {
-		data, err := f.chunks(g, []boundColumn{{node: n}})
+		data, err := f.chunks(g, []boundColumn{{node: n}}, nil)
 		if err != nil {
 			return err
 		}

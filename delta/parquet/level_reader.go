@@ -1,6 +1,7 @@
 package parquet
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -14,6 +15,7 @@ type levelReader struct {
 	at    int // in the page
 	value int // the next present value of the page
 	has   bool
+	row   int64 // of the row group: the next one that begins
 }
 
 // peek makes the next value current; false after the last one.
@@ -27,9 +29,62 @@ func (l *levelReader) peek() (bool, error) {
 		if err := l.chunk.decode(); err != nil {
 			return false, fmt.Errorf("column %q: %w", l.leaf.name, err)
 		}
-		l.has, l.at, l.value = true, 0, 0
+		l.loaded()
 	}
 	return true, nil
+}
+
+// loaded begins a page that is decoded.
+func (l *levelReader) loaded() {
+	l.has, l.at, l.value = true, 0, 0
+	if l.chunk.pages != nil {
+		l.row = l.chunk.rows.From
+	}
+}
+
+// seek goes on to a row of the row group; no row is half read. Pages that are passed
+// whole are not decoded where values don't repeat.
+func (l *levelReader) seek(row int64) error {
+	if l.chunk.pages != nil && (!l.has || row >= l.chunk.rows.To) {
+		if err := l.chunk.seek(row); err != nil {
+			return err
+		}
+		l.has = false
+		if more, err := l.peek(); err != nil || !more {
+			return cmp.Or(err, corrupt("column %q ends early", l.leaf.name))
+		}
+	}
+	for l.row < row {
+		if !l.has || l.at >= l.chunk.page.n {
+			more, err := l.chunk.next()
+			if err != nil {
+				return err
+			}
+			if !more {
+				return corrupt("column %q ends early", l.leaf.name)
+			}
+			if n := int64(l.chunk.page.n); l.leaf.maxRep == 0 && n <= row-l.row && l.chunk.pages == nil {
+				l.has, l.row = false, l.row+n
+				continue
+			}
+			if err := l.chunk.decode(); err != nil {
+				return fmt.Errorf("column %q: %w", l.leaf.name, err)
+			}
+			l.loaded()
+		}
+		l.take()
+	}
+	// The row before ends where the next one begins.
+	for l.leaf.maxRep > 0 {
+		if more, err := l.peek(); err != nil || !more {
+			return err
+		}
+		if rep, _, _ := l.levels(); rep == 0 {
+			return nil
+		}
+		l.take()
+	}
+	return nil
 }
 
 // current gives the levels of the next value, which must be there.
@@ -66,6 +121,9 @@ func (l *levelReader) take() (place int, present bool) {
 	place, present = l.value, p.def == nil || p.def[l.at] == l.leaf.maxDef
 	if present {
 		l.value++
+	}
+	if p.rep == nil || p.rep[l.at] == 0 {
+		l.row++
 	}
 	l.at++
 	return place, present

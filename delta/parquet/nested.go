@@ -104,21 +104,20 @@ type nestedCells struct {
 }
 
 // newNestedCells reads from the column chunks of a row group, by leaf.
-func newNestedCells(p *nestedPlan, g *format.RowGroup, data map[int][]byte) *nestedCells {
+func (f *File) newNestedCells(p *nestedPlan, group int, data map[int]*chunkData) *nestedCells {
 	c := &nestedCells{plan: p, leaves: make(map[*node]*levelReader, len(p.leaves))}
 	for _, l := range p.leaves {
-		c.leaves[l] = &levelReader{leaf: l, chunk: newChunkReader(l, &g.Columns[l.index].MetaData, data[l.index])}
+		c.leaves[l] = &levelReader{leaf: l, chunk: f.chunk(group, l, data)}
 	}
 	return c
 }
 
 func (c *nestedCells) name() string { return c.plan.node.name }
 
-// skip passes over rows.
-func (c *nestedCells) skip(n int64) error {
-	for range n {
-		c.used = 0
-		if err := c.row(); err != nil {
+// seek goes on to a row of the row group.
+func (c *nestedCells) seek(row int64) error {
+	for _, l := range c.leaves {
+		if err := l.seek(row); err != nil {
 			return err
 		}
 	}

@@ -100,7 +100,7 @@ func (e *Encoder) nest(name string, t schema.Type, id int32, path []string, rep,
 		return nil, err
 	}
 	e.elements = append(e.elements, element)
-	w.leaf = newColumnWriter(&element, t, path, rep, def, e.opts.Codec, want)
+	w.leaf = newColumnWriter(&element, t, path, rep, def, e.opts, want)
 	e.columns = append(e.columns, w.leaf)
 	return w, nil
 }

@@ -49,6 +49,9 @@ type chunkReader struct {
 	left   int64  // values that are still to come
 	dict   values
 	hasDic bool
+	pages  []placedPage // where only some pages of the chunk are read; data holds no page then
+	at     int          // of the next one of them
+	rows   RowRange     // of the page among them that was found last
 
 	header   format.PageHeader
 	body     []byte // compressed
@@ -69,8 +72,19 @@ func newChunkReader(leaf *node, m *format.ColumnMetaData, data []byte) *chunkRea
 func (c *chunkReader) next() (more bool, err error) {
 	defer catch(&err)
 	for c.left > 0 {
+		placed := c.pages != nil && len(c.data) == 0
+		if placed {
+			if c.at == len(c.pages) {
+				return false, nil
+			}
+			c.data, c.rows = c.pages[c.at].data, c.pages[c.at].rows
+			c.at++
+		}
 		if err := c.readHeader(); err != nil {
 			return false, err
+		}
+		if placed && (len(c.data) > 0 || c.header.Type != format.DataPage && c.header.Type != format.DataPageV2) {
+			return false, corrupt("its offset index names a place that no data page fills")
 		}
 		switch c.header.Type {
 		case format.DictionaryPage:
@@ -94,10 +108,28 @@ func (c *chunkReader) next() (more bool, err error) {
 		if n := c.page.n; n < 0 || int64(n) > c.left || n > maxPageValues {
 			return false, corrupt("a page of %d values where %d are left", n, c.left)
 		}
+		if placed && c.leaf.maxRep == 0 && int64(c.page.n) != c.rows.To-c.rows.From {
+			return false, corrupt("a page of %d rows, %d by the offset index", c.page.n, c.rows.To-c.rows.From)
+		}
 		c.left -= int64(c.page.n)
 		return true, nil
 	}
 	return false, nil
+}
+
+// seek goes to the page with a row of the row group, where only some pages are read:
+// next finds it.
+func (c *chunkReader) seek(row int64) error {
+	for c.at > 0 && c.pages[c.at-1].rows.To > row {
+		c.at--
+	}
+	for c.at < len(c.pages) && c.pages[c.at].rows.To <= row {
+		c.at++
+	}
+	if c.at == len(c.pages) || c.pages[c.at].rows.From > row {
+		return corrupt("row %d is in no page that was read", row)
+	}
+	return nil
 }
 
 // readHeader reads a page's header and takes its body off the data.
@@ -176,6 +208,9 @@ func (c *chunkReader) decode() (err error) {
 	}
 	p := &c.page
 	p.present = p.n
+	if c.pages != nil && p.rep != nil && (p.n > 0 && p.rep[0] != 0 || int64(count(p.rep, 0)) != c.rows.To-c.rows.From) {
+		return corrupt("a page of %d rows, %d by the offset index", count(p.rep, 0), c.rows.To-c.rows.From)
+	}
 	if p.def != nil {
 		p.present = count(p.def, c.leaf.maxDef)
 	}

@@ -44,10 +44,18 @@ func (f *File) leafBounds(i int, n *node, t schema.Type) stats.Bounds {
 	if s.MinValue == nil || s.MaxValue == nil || f.distrusts(n) {
 		return b
 	}
-	low, ok1 := f.bound(n, conv, s.MinValue)
-	high, ok2 := f.bound(n, conv, s.MaxValue)
+	if low, high, ok := f.boundsOf(n, conv, s.MinValue, s.MaxValue); ok {
+		b.Min, b.Max = low, high
+	}
+	return b
+}
+
+// boundsOf decodes bounds of the metadata. ok is false where they are none.
+func (f *File) boundsOf(n *node, conv converter, rawLow, rawHigh []byte) (low, high schema.Value, ok bool) {
+	low, ok1 := f.bound(n, conv, rawLow)
+	high, ok2 := f.bound(n, conv, rawHigh)
 	if !ok1 || !ok2 || schema.Compare(low, high) > 0 {
-		return b
+		return low, high, false
 	}
 	switch low.Kind { // writers disagree on the sign of a zero
 	case schema.Float:
@@ -65,8 +73,7 @@ func (f *File) leafBounds(i int, n *node, t schema.Type) stats.Bounds {
 			high = schema.DoubleValue(0)
 		}
 	}
-	b.Min, b.Max = low, high
-	return b
+	return low, high, true
 }
 
 // distrusts tells of bounds in an order that is not the type's: the time stamp

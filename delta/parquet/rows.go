@@ -64,12 +64,9 @@ func (f *File) Rows(ctx context.Context, columns []Column, rows []int64) ([][]sc
 // row start of the file.
 func (f *File) pick(group int, b boundColumn, start int64, rows []int64, result [][]schema.Value, column int) error {
 	chunk := &f.meta.RowGroups[group].Columns[b.node.index]
-	pages, err := f.pageLocations(chunk, f.meta.RowGroups[group].NumRows)
-	if err != nil {
-		return err
-	}
-	if pages == nil || manyPages(pages, start, rows) {
-		data, err := f.chunks(group, []boundColumn{b})
+	pages := f.usablePages(group, b.node)
+	if len(pages) == 0 || manyPages(pages, start, rows) {
+		data, err := f.chunks(group, []boundColumn{b}, nil)
 		if err != nil {
 			return err
 		}
@@ -191,45 +188,6 @@ func (f *File) dictionary(chunk *format.ColumnChunk, leaf *node, firstPage int64
 		err = c.readDictionary()
 	}
 	return c, err
-}
-
-// pageLocations reads a chunk's offset index once; nil where there is none.
-// What it returns lies within the chunk and begins at row 0.
-func (f *File) pageLocations(chunk *format.ColumnChunk, rows int64) ([]format.PageLocation, error) {
-	if chunk.OffsetIndexLength == 0 || chunk.OffsetIndexOffset == 0 {
-		return nil, nil
-	}
-	f.mu.Lock()
-	pages, known := f.offsets[chunk]
-	f.mu.Unlock()
-	if known {
-		return pages, nil
-	}
-	data, err := f.span(chunk.OffsetIndexOffset, int64(chunk.OffsetIndexLength))
-	if err != nil {
-		return nil, err
-	}
-	var index format.OffsetIndex
-	if _, err := decodeThrift(data, &index); err != nil {
-		return nil, err
-	}
-	pages = index.PageLocations
-	start, length := chunkRange(&chunk.MetaData)
-	last, row := start, int64(-1)
-	for _, p := range pages {
-		size := int64(p.CompressedPageSize)
-		if size < 0 || p.Offset < last || p.Offset > start+length-size || p.FirstRowIndex <= row || p.FirstRowIndex >= rows {
-			return nil, corrupt("its offset index")
-		}
-		last, row = p.Offset+size, p.FirstRowIndex
-	}
-	if len(pages) == 0 || pages[0].FirstRowIndex != 0 {
-		return nil, corrupt("its offset index")
-	}
-	f.mu.Lock()
-	f.offsets[chunk] = pages
-	f.mu.Unlock()
-	return pages, nil
 }
 
 // pageOf finds the page of a row.

@@ -10,10 +10,15 @@ import (
 
 // ScanOptions say which rows of a file are read, and how many at a time.
 type ScanOptions struct {
-	// BatchRows bounds a batch, default 4096. Batches end at row groups.
+	// BatchRows bounds a batch, default 4096. Batches end at row groups
+	// and at the ends of ranges.
 	BatchRows int
 	// SkipRowGroup leaves out a row group; nil skips none.
 	SkipRowGroup func(i int) bool
+	// Rows narrows what is read of a row group to ranges of positions in the file, rising
+	// and apart: only pages with such rows are decompressed, and read where more lies
+	// between than a request costs. nil, and a nil result, reads all rows.
+	Rows func(i int) []RowRange
 	// From and To bound the rows, To excluded; To 0 means to the end.
 	From, To int64
 }
@@ -57,7 +62,7 @@ func (f *File) Scan(ctx context.Context, columns []Column, opts ScanOptions) ite
 		for i := range f.meta.RowGroups {
 			rows := f.meta.RowGroups[i].NumRows
 			if start+rows > opts.From && start < opts.To && (opts.SkipRowGroup == nil || !opts.SkipRowGroup(i)) {
-				if !s.group(ctx, i, start, yield) {
+				if ranges := s.ranges(i, start, rows); len(ranges) > 0 && !s.group(ctx, i, start, ranges, yield) {
 					return
 				}
 			}
@@ -74,37 +79,71 @@ type scan struct {
 	cells   [][]schema.Value // backing of the batch
 }
 
-// group reads one row group, whose first row is at start. It returns false
+// ranges gives the rows to read of a row group, by their places in it.
+func (s *scan) ranges(group int, start, rows int64) []RowRange {
+	from, to := max(s.opts.From-start, 0), min(s.opts.To-start, rows)
+	if s.opts.Rows != nil {
+		if asked := s.opts.Rows(group); asked != nil {
+			var ranges []RowRange
+			for _, r := range asked {
+				if r = (RowRange{max(r.From-start, from), min(r.To-start, to)}); r.From < r.To {
+					ranges = append(ranges, r)
+					from = r.To
+				}
+			}
+			return ranges
+		}
+	}
+	if from >= to {
+		return nil
+	}
+	return []RowRange{{from, to}}
+}
+
+// group reads rows of one row group, whose first row is at start. It returns false
 // when the sequence is over.
-func (s *scan) group(ctx context.Context, group int, start int64, yield func(*Batch, error) bool) bool {
-	from, to := max(s.opts.From, start), min(s.opts.To, start+s.f.meta.RowGroups[group].NumRows)
-	readers, err := s.open(group, from-start)
-	if err != nil {
+func (s *scan) group(ctx context.Context, group int, start int64, ranges []RowRange, yield func(*Batch, error) bool) bool {
+	fail := func(err error) bool {
 		yield(nil, err)
 		return false
 	}
-	for from < to {
-		if err := ctx.Err(); err != nil {
-			yield(nil, err)
-			return false
-		}
-		n := int(min(int64(s.opts.BatchRows), to-from))
-		if err := s.fill(readers, n); err != nil {
-			yield(nil, fmt.Errorf("row group %d: %w", group, err))
-			return false
-		}
-		s.batch.FirstRow, s.batch.Rows = from, n
-		if !yield(s.batch, nil) {
-			return false
-		}
-		from += int64(n)
+	whole := ranges[0] == RowRange{0, s.f.meta.RowGroups[group].NumRows}
+	if whole {
+		ranges = ranges[:1]
 	}
-	if to == start+s.f.meta.RowGroups[group].NumRows {
+	readers, err := s.open(group, ranges, whole)
+	if err != nil {
+		return fail(err)
+	}
+	for _, r := range ranges {
+		for _, reader := range readers {
+			if reader == nil {
+				continue
+			}
+			if err := reader.seek(r.From); err != nil {
+				return fail(fmt.Errorf("row group %d: column %q: %w", group, reader.name(), err))
+			}
+		}
+		for at := r.From; at < r.To; {
+			if err := ctx.Err(); err != nil {
+				return fail(err)
+			}
+			n := int(min(int64(s.opts.BatchRows), r.To-at))
+			if err := s.fill(readers, n); err != nil {
+				return fail(fmt.Errorf("row group %d: %w", group, err))
+			}
+			s.batch.FirstRow, s.batch.Rows = start+at, n
+			if !yield(s.batch, nil) {
+				return false
+			}
+			at += int64(n)
+		}
+	}
+	if whole {
 		for _, r := range readers {
 			if nested, ok := r.(*nestedCells); ok {
 				if err := nested.end(); err != nil {
-					yield(nil, fmt.Errorf("row group %d: %w", group, err))
-					return false
+					return fail(fmt.Errorf("row group %d: %w", group, err))
 				}
 			}
 		}
@@ -114,14 +153,18 @@ func (s *scan) group(ctx context.Context, group int, start int64, yield func(*Ba
 
 // columnReader reads the cells of a column of one row group in order.
 type columnReader interface {
-	skip(rows int64) error
+	// seek goes on to a row, by its place in the row group.
+	seek(row int64) error
 	read(dst []schema.Value) error
 	name() string
 }
 
-// open makes the cell readers of a row group and passes over rows.
-func (s *scan) open(group int, skip int64) (readers []columnReader, err error) {
-	data, err := s.f.chunks(group, s.columns)
+// open makes the cell readers of a row group.
+func (s *scan) open(group int, ranges []RowRange, whole bool) (readers []columnReader, err error) {
+	if whole {
+		ranges = nil
+	}
+	data, err := s.f.chunks(group, s.columns, ranges)
 	if err != nil {
 		return nil, err
 	}
@@ -129,14 +172,10 @@ func (s *scan) open(group int, skip int64) (readers []columnReader, err error) {
 	for i, c := range s.columns {
 		switch {
 		case c.node == nil:
-			continue
 		case c.nested != nil:
-			readers[i] = newNestedCells(c.nested, &s.f.meta.RowGroups[group], data)
+			readers[i] = s.f.newNestedCells(c.nested, group, data)
 		default:
 			readers[i] = &cells{boundColumn: c, chunk: s.f.chunk(group, c.node, data)}
-		}
-		if err := readers[i].skip(skip); err != nil {
-			return nil, fmt.Errorf("row group %d: column %q: %w", group, readers[i].name(), err)
 		}
 	}
 	return readers, nil

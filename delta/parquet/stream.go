@@ -200,7 +200,7 @@ func (s *Stream) CopyGroup(f *File, group int) error {
 	}
 	columnIndexes := make([]format.ColumnIndex, len(bound))
 	offsetIndexes := make([]format.OffsetIndex, len(bound))
-	var data map[int][]byte
+	var data map[int]*chunkData
 	read := 0 // chunks that were read
 	for i := range bound {
 		chunk := &from.Columns[i]
@@ -210,13 +210,13 @@ func (s *Stream) CopyGroup(f *File, group int) error {
 				size += length
 			}
 			var err error
-			if data, err = f.chunks(group, bound[i:read]); err != nil {
+			if data, err = f.chunks(group, bound[i:read], nil); err != nil {
 				return err
 			}
 		}
 		start, _ := chunkRange(&chunk.MetaData)
 		moved := s.f.size - start
-		s.f.put(data[i])
+		s.f.put(data[i].data)
 		delete(data, i)
 		m := chunk.MetaData
 		m.DataPageOffset += moved
@@ -254,25 +254,6 @@ func (s *Stream) CopyGroup(f *File, group int) error {
 // copyBytes is about how much of a row group is held while it is copied, if its columns
 // are not larger each.
 const copyBytes = 16 << 20
-
-// columnIndex reads a chunk's bounds by page; empty where there are none, or not of
-// as many pages.
-func (f *File) columnIndex(chunk *format.ColumnChunk, pages int) (index format.ColumnIndex, err error) {
-	if chunk.ColumnIndexLength <= 0 || chunk.ColumnIndexOffset <= 0 {
-		return index, nil
-	}
-	data, err := f.span(chunk.ColumnIndexOffset, int64(chunk.ColumnIndexLength))
-	if err != nil {
-		return index, err
-	}
-	if _, err := decodeThrift(data, &index); err != nil {
-		return index, err
-	}
-	if len(index.NullPages) != pages || len(index.MinValues) != pages || len(index.MaxValues) != pages {
-		return format.ColumnIndex{}, nil
-	}
-	return index, nil
-}
 
 // leaves gives all leaves below a node in order.
 func (n *node) leaves(list []boundColumn) []boundColumn {

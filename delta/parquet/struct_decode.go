@@ -20,7 +20,7 @@ func DecodeStructs[T any](data []byte) (rows []T, err error) {
 	if err != nil {
 		return nil, err
 	}
-	meta, root, err := readFooter(bytes.NewReader(data), int64(len(data)), FooterGuess)
+	meta, root, _, err := readFooter(bytes.NewReader(data), int64(len(data)), FooterGuess)
 	if err != nil {
 		return nil, err
 	}

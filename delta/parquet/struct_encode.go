@@ -117,7 +117,7 @@ func (e *structEncoder) add(p *plan, name string, path []string, rep, def uint8)
 		return err
 	}
 	e.elements = append(e.elements, element)
-	e.columns = append(e.columns, newColumnWriter(&element, p.leaf, path, rep, def, e.codec, true))
+	e.columns = append(e.columns, newColumnWriter(&element, p.leaf, path, rep, def, EncoderOptions{Codec: e.codec, PageRows: pageRows}, true))
 	return nil
 }
 

@@ -74,11 +74,7 @@ func CanSkipRowGroup(file *parquet.File, group int, s *schema.Schema, where *exp
 // GroupBounds gives what is known of a column in a row group, or of a field of the
 // structs before it in the path.
 func GroupBounds(file *parquet.File, group int, path []schema.Field) expr.Bounds {
-	columns := make([]parquet.Column, len(path))
-	for i := range path {
-		columns[i] = parquet.ColumnOf(&path[i])
-	}
-	b := file.RowGroupBounds(group, columns...)
+	b := file.RowGroupBounds(group, physical(path)...)
 	return boundsOf(b.Min, b.Max, b.NullCount, file.RowGroupRows(group))
 }
 
@@ -103,25 +99,45 @@ func boundsOf(low, high schema.Value, nulls, rows int64) expr.Bounds {
 	return expr.Bounds{Min: low, Max: high, NoNulls: nulls == 0, AllNulls: nulls >= 0 && nulls == rows}
 }
 
-// groupSkipper gives what tells that a row group has no matching row; nil where
-// nothing can be told.
-func (s *Scan) groupSkipper(add *action.Add, file *parquet.File) (func(group int) bool, error) {
-	if s.options.Where == nil || file.NumRowGroups() < 2 {
-		return nil, nil // the file's own statistics have said as much
+// skipper tells what of a file can't have a matching row.
+type skipper struct {
+	scan       *Scan
+	file       *parquet.File
+	partitions map[int]expr.Bounds
+}
+
+// skipper makes the one of a file; nil where there is no filter.
+func (s *Scan) skipper(add *action.Add, file *parquet.File) (*skipper, error) {
+	if s.options.Where == nil {
+		return nil, nil
 	}
 	partitions, err := s.partitionBounds(add)
-	if err != nil {
-		return nil, err
+	return &skipper{s, file, partitions}, err
+}
+
+// known gives what is known of a column that is not read from the file.
+func (k *skipper) known(c expr.Column) (expr.Bounds, bool) {
+	if b, ok := k.partitions[c.Place]; ok {
+		return b, true
 	}
-	return func(group int) bool {
-		return s.options.Where.CanSkip(func(c expr.Column) expr.Bounds {
-			if b, ok := partitions[c.Place]; ok {
-				return b
-			}
-			if !slices.Contains(s.data, c.Place) {
-				return expr.Bounds{}
-			}
-			return GroupBounds(file, group, c.Path(s.schema))
-		})
-	}, nil
+	return expr.Bounds{}, !slices.Contains(k.scan.data, c.Place)
+}
+
+// group tells by the statistics in the file that a row group has no matching row. Of a
+// file with one row group its statistics in the log have said as much.
+func (k *skipper) group(group int) bool {
+	return k != nil && k.file.NumRowGroups() > 1 && k.scan.options.Where.CanSkip(func(c expr.Column) expr.Bounds {
+		if b, ok := k.known(c); ok {
+			return b
+		}
+		return GroupBounds(k.file, group, c.Path(k.scan.schema))
+	})
+}
+
+// rows is MatchingRows of a row group.
+func (k *skipper) rows(group int) []parquet.RowRange {
+	if k == nil {
+		return nil
+	}
+	return MatchingRows(k.file, group, k.scan.schema, k.scan.options.Where, k.known)
 }

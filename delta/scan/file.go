@@ -31,7 +31,7 @@ func rowsAtOnce(bytes, rows int64) int {
 // selection is what a filter took of a batch of one file. It is valid until the
 // call that got it returns.
 type selection struct {
-	columns [][]schema.Value // by place in the schema; those not asked for are nil
+	columns [][]schema.Value // by place in the schema, then Scan.inside; those not asked for are nil
 	kept    []int32          // rising
 	first   int64            // place in the file of row 0
 }
@@ -67,7 +67,7 @@ func (s *Scan) readRows(ctx context.Context, add *action.Add, wanted func(row ui
 	if err != nil {
 		return err
 	}
-	rows := &selection{columns: make([][]schema.Value, len(s.schema.Fields)), kept: make([]int32, 0, batchRows)}
+	rows := &selection{columns: make([][]schema.Value, len(s.schema.Fields)+len(s.inside)), kept: make([]int32, 0, batchRows)}
 	if err := s.fillPartitions(add, rows.columns); err != nil {
 		return err
 	}
@@ -87,6 +87,7 @@ func (s *Scan) readRows(ctx context.Context, add *action.Add, wanted func(row ui
 		if rows.kept = filter(rows.kept); len(rows.kept) == 0 {
 			return nil
 		}
+		s.fillInside(rows)
 		return emit(rows)
 	}
 	if len(s.data) == 0 { // partition columns alone: the file says only how many rows there are
@@ -100,25 +101,32 @@ func (s *Scan) readRows(ctx context.Context, add *action.Add, wanted func(row ui
 		}
 		return nil
 	}
-	columns := make([]parquet.Column, len(s.data))
-	for i, c := range s.data {
-		columns[i] = parquet.ColumnOf(&s.schema.Fields[c])
-	}
-	seen := int64(0)
-	options := parquet.ScanOptions{BatchRows: rowsAtOnce(add.Size, file.NumRows())}
-	skip, err := s.groupSkipper(add, file)
+	skip, err := s.skipper(add, file)
 	if err != nil {
 		return err
 	}
+	seen := int64(0) // rows that were read or skipped
+	options := parquet.ScanOptions{BatchRows: rowsAtOnce(add.Size, file.NumRows())}
 	if skip != nil {
 		options.SkipRowGroup = func(group int) bool {
-			if !skip(group) {
+			if !skip.group(group) {
 				return false
 			}
 			seen += file.RowGroupRows(group)
 			return true
 		}
+		options.Rows = func(group int) []parquet.RowRange {
+			ranges := skip.rows(group)
+			if ranges != nil {
+				seen += file.RowGroupRows(group)
+			}
+			for _, r := range ranges {
+				seen -= r.To - r.From
+			}
+			return ranges
+		}
 	}
+	columns := s.columns()
 	for batch, err := range file.Scan(ctx, columns, options) {
 		if err != nil {
 			return FileError(add, err)
@@ -135,6 +143,15 @@ func (s *Scan) readRows(ctx context.Context, add *action.Add, wanted func(row ui
 		return fmt.Errorf("%w: %s gave %d rows of %d", ErrFileMismatch, add.Path, seen, file.NumRows())
 	}
 	return nil
+}
+
+// columns are those to read from files.
+func (s *Scan) columns() []parquet.Column {
+	columns := make([]parquet.Column, len(s.data))
+	for i := range s.data {
+		columns[i] = parquet.ColumnOf(&s.fields[i])
+	}
+	return columns
 }
 
 // wholeFile is the size in bytes up to which a file is read by one request.

@@ -23,7 +23,9 @@ type Options struct {
 	// for the schema of the snapshot, or fit it.
 	Where *expr.Predicate
 	// Columns are the names of the columns to give, in that order, upper and
-	// lower case being one; nil gives all in schema order.
+	// lower case being one; nil gives all in schema order. A name that no column has is the
+	// path of a field inside of structs (address.city, see schema.ParsePath): of the column
+	// only what is asked for is read.
 	Columns []string
 	// OrderBy sorts the rows; rows that it does not tell apart keep the table's order.
 	OrderBy []expr.Order
@@ -67,7 +69,9 @@ type Scan struct {
 	options  Options
 	schema   *schema.Schema
 
-	output     []int          // places in the schema of the columns to give
+	output     []int          // places in the schema of the columns to give; behind them those of inside
+	inside     []expr.Column  // fields inside of structs to give
+	fields     []schema.Field // those of data, as far as they are read
 	data       []int          // those to read from files
 	partitions []int          // those to take from the log
 	texts      []int          // those of output whose cells have texts of any length
@@ -89,7 +93,7 @@ func New(store objstore.Store, snapshot *delta.Snapshot, options Options) (*Scan
 func (s *Scan) Columns() []schema.Field {
 	fields := make([]schema.Field, len(s.output))
 	for i, c := range s.output {
-		fields[i] = s.schema.Fields[c]
+		fields[i] = s.field(c)
 	}
 	return fields
 }
@@ -109,14 +113,14 @@ func (s *Scan) planColumns() error {
 		}
 	}
 	for _, name := range s.options.Columns {
-		i := s.schema.IndexFold(name)
-		if i < 0 {
-			return fmt.Errorf("%w: %q; the table has %q", ErrColumn, name, s.schema.Names())
+		c, err := s.find(name)
+		if err != nil {
+			return err
 		}
-		s.output = append(s.output, i)
+		s.give(c)
 	}
 	for _, i := range s.output {
-		switch schema.KindOf(s.schema.Fields[i].Type) {
+		switch schema.KindOf(s.field(i).Type) {
 		case schema.String, schema.Binary, schema.Compound:
 			s.texts = append(s.texts, i)
 		}
@@ -124,7 +128,15 @@ func (s *Scan) planColumns() error {
 	if w := s.options.Where; w != nil && !w.Fits(s.schema) {
 		return fmt.Errorf("%w: the filter was made for another schema than that of version %d", ErrColumn, s.snapshot.Version())
 	}
-	needed := slices.Clone(s.output)
+	var needed []int
+	for _, i := range s.output {
+		if i < len(s.schema.Fields) {
+			needed = append(needed, i)
+		}
+	}
+	for _, c := range s.inside {
+		needed = append(needed, c.Place)
+	}
 	if w := s.options.Where; w != nil {
 		needed = append(needed, w.Columns()...)
 		fields := make([]schema.Field, 0, len(w.Columns()))
@@ -151,6 +163,7 @@ func (s *Scan) planColumns() error {
 			s.data = append(s.data, i)
 		}
 	}
+	s.planFields()
 	return nil
 }
 

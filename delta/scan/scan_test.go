@@ -438,7 +438,7 @@ func TestLargeFilesAreReadByRanges(t *testing.T) {
 func genShop(t *rapid.T) []shopFile {
 	var files []shopFile
 	for range rapid.IntRange(0, 4).Draw(t, "files") {
-		f := shopFile{noStats: rapid.IntRange(0, 3).Draw(t, "noStats") == 0}
+		f := shopFile{noStats: rapid.IntRange(0, 3).Draw(t, "noStats") == 0, pageRows: rapid.IntRange(0, 3).Draw(t, "pageRows")}
 		if city := rapid.SampledFrom([]string{"", "Berlin", "Paris/Nord", "東京"}).Draw(t, "city"); city != "" {
 			f.city = schema.StringValue(city)
 		}

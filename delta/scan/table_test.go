@@ -50,11 +50,12 @@ const cityColumn = 1
 // deletion vector hides. Columns from `missing` on are not in the file; hidden
 // adds a bookkeeping column; noStats leaves the statistics out.
 type shopFile struct {
-	city    schema.Value
-	rows    [][]schema.Value // by shop's columns
-	dead    []uint32
-	missing int
-	noStats bool
+	city     schema.Value
+	rows     [][]schema.Value // by shop's columns
+	dead     []uint32
+	missing  int
+	noStats  bool
+	pageRows int // 0: one page a row group
 }
 
 // live gives the rows that a reader must see.
@@ -119,6 +120,9 @@ func writeShop(t tester, store objstore.Store, files []shopFile, properties map[
 	return outcome.Snapshot
 }
 
+// groupRows are the rows of a row group of the files.
+var groupRows = 7
+
 // encodeShop writes one data file, with a hidden column behind the others.
 func encodeShop(t tester, store objstore.Store, key string, f shopFile) *action.Add {
 	t.Helper()
@@ -134,7 +138,7 @@ func encodeShop(t tester, store objstore.Store, key string, f shopFile) *action.
 		places = append(places, c)
 	}
 	columns = append(columns, parquet.Column{Name: "__gscd_offset", Type: schema.Of(schema.Long)})
-	encoder, err := parquet.NewEncoder(columns, parquet.EncoderOptions{RowGroupRows: 7})
+	encoder, err := parquet.NewEncoder(columns, parquet.EncoderOptions{RowGroupRows: groupRows, PageRows: f.pageRows})
 	if err != nil {
 		t.Fatal(err)
 	}

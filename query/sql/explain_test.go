@@ -70,9 +70,9 @@ func TestExplainLocal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	groups, read, err := reading.RowGroups(ctx)
-	if err != nil || groups != all.RowGroups || read != groups {
-		t.Errorf("scan: %d of %d row groups, %v", read, groups, err)
+	much, err := reading.Reading(ctx)
+	if err != nil || much.RowGroups != all.RowGroups || much.RowGroupsRead != all.RowGroups || much.Pages == 0 || much.PagesRead != much.Pages {
+		t.Errorf("scan: %+v, %v", much, err)
 	}
 	if all.Label != at || all.Version != r.Entry.Version || all.Opened != all.Files || all.Fetch != 0 || all.Files != snapshot.NumFiles() {
 		t.Errorf("all: %+v", all)
