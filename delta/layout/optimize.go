@@ -91,7 +91,7 @@ func (x *optimizer) run(ctx context.Context, options Options) error {
 var untouched = []string{
 	delta.FeatureInvariants, delta.FeatureCheckConstraints, delta.FeatureGeneratedColumns, delta.FeatureIdentityColumns,
 	delta.FeatureColumnDefaults, delta.FeatureColumnMapping, delta.FeatureTypeWidening, delta.FeatureTypeWidening + "-preview",
-	delta.FeatureRowTracking, delta.FeatureInCommitTimestamp, delta.VoidColumns,
+	delta.FeatureRowTracking, delta.FeatureInCommitTimestamp, delta.FeatureClustering, delta.VoidColumns,
 }
 
 // takeOver reads from the snapshot what holds for all of its bins. The error wraps
@@ -461,19 +461,15 @@ func (r *Report) take(o *Report) {
 
 // describe writes the commitInfo as Spark does.
 func (a *actions) describe(o *Options) {
-	list := func(names ...string) string {
-		quoted := make([]string, len(names))
-		for i, n := range names {
-			quoted[i] = string(action.AppendString(nil, n))
-		}
-		return "[" + strings.Join(quoted, ",") + "]"
-	}
-	predicate := list()
+	predicate := jsonList()
 	if o.Where != nil {
-		predicate = list(o.Where.Text())
+		predicate = jsonList(o.Where.Text())
 	}
-	operation, parameters := "OPTIMIZE", map[string]string{"predicate": predicate, "auto": "false", "clusterBy": "[]", "zOrderBy": list(o.OrderBy...)}
-	if o.Curve == Hilbert && len(o.OrderBy) > 0 {
+	operation, parameters := "OPTIMIZE", map[string]string{"predicate": predicate, "auto": "false", "clusterBy": "[]", "zOrderBy": jsonList(o.OrderBy...)}
+	switch {
+	case o.clustered:
+		parameters["clusterBy"], parameters["zOrderBy"] = jsonList(o.OrderBy...), "[]"
+	case o.Curve == Hilbert && len(o.OrderBy) > 0:
 		parameters["curve"] = string(Hilbert)
 	}
 	if o.PurgeOnly {
@@ -492,4 +488,13 @@ func (a *actions) describe(o *Options) {
 		"numDeletionVectorsRemoved": fmt.Sprint(a.report.VectorsRemoved),
 		"minFileSize":               size(0, 4), "p25FileSize": size(1, 4), "p50FileSize": size(2, 4), "p75FileSize": size(3, 4), "maxFileSize": size(4, 4),
 	}, nil)
+}
+
+// jsonList writes names as a list of JSON.
+func jsonList(names ...string) string {
+	quoted := make([]string, len(names))
+	for i, n := range names {
+		quoted[i] = string(action.AppendString(nil, n))
+	}
+	return "[" + strings.Join(quoted, ",") + "]"
 }

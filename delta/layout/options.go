@@ -41,7 +41,8 @@ type Options struct {
 	// means any), whatever their size.
 	PurgeOnly bool
 	// OrderBy names the columns by which rows shall lie together, at most
-	// MaxOrderColumns. All files of the partitions are then written anew.
+	// MaxOrderColumns. All files of the partitions are then written anew. A clustered table
+	// has its own: files that are not laid out by them yet are, along the Hilbert curve.
 	OrderBy []string
 	// Curve says how columns are put into one order; "": ZOrder.
 	Curve Curve
@@ -64,6 +65,8 @@ type Options struct {
 	DryRun bool
 	// Progress, where set, is told how many bytes of the files to replace are done.
 	Progress func(done, total int64)
+
+	clustered bool // OrderBy is the table's
 }
 
 // MaxOrderColumns is how many columns rows are laid out by at most: with more of them
@@ -82,6 +85,9 @@ const (
 
 // resolved gives the options with what the table says in the places of zeros.
 func (o Options) resolved(s *delta.Snapshot) (Options, error) {
+	if err := o.clusterBy(s); err != nil {
+		return o, err
+	}
 	if o.TargetSize <= 0 {
 		var err error
 		if o.TargetSize, err = targetOf(s); err != nil {

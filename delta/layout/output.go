@@ -32,6 +32,7 @@ type writer struct {
 	columns []parquet.Column
 	reads   []parquet.Column // the same, as they are asked for: older files may lack ids
 	leaves  []stats.Leaf     // those with statistics
+	cube    *cube            // of a clustered table
 	encoder *parquet.Encoder
 	footer  map[string]string
 	target  int64
@@ -57,6 +58,7 @@ func (x *optimizer) newWriter(b *bin, extra []parquet.Column, footer map[string]
 			w.reads = append(w.reads, parquet.ColumnOf(f))
 		}
 	}
+	w.cube = x.o.newCube()
 	leaves := stats.Leaves(fields)
 	w.leaves = stats.Indexed(x.base.Metadata().Configuration, leaves)
 	for _, l := range leaves { // those that rows lie by have statistics whatever their place
@@ -175,6 +177,7 @@ func (w *writer) end() error {
 		ModificationTime: w.x.table.Now().UnixMilli(),
 	}}
 	out.add.Stats = w.encodeStats(out, nil)
+	w.cube.mark(out.add)
 	w.stream, w.to, w.trail = nil, nil, nil
 	w.outputs = append(w.outputs, out)
 	w.x.report.Rows += st.NumRows

@@ -122,6 +122,9 @@ func (o *Options) planPartition(all *bin, report *Report) []*bin {
 	}
 	if len(o.OrderBy) > 0 {
 		files := slices.DeleteFunc(slices.Clone(all.files), leave)
+		if o.clustered {
+			files = o.unclustered(files)
+		}
 		if len(files) == 0 {
 			return nil
 		}
