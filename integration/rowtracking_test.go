@@ -44,6 +44,21 @@ func TestRowNumbersInSpark(t *testing.T) {
 		return write.Values(list, "id", "v")
 	}
 	makers := map[string]func(t *testing.T, path string, table *delta.Table){
+		"switched on by gscd": func(t *testing.T, _ string, table *delta.Table) {
+			_, err := write.Create(ctx, table, write.Definition{
+				Columns:    []schema.Field{write.Column("id", schema.Of(schema.Long)), write.Column("v", schema.Of(schema.Long))},
+				Properties: map[string]string{delta.PropertyDeletionVectors: "true"},
+			}, rows(0, 6))
+			if err == nil {
+				_, err = write.Delete(ctx, table, "id = 5")
+			}
+			if err == nil {
+				_, err = write.Alter(ctx, table, []write.Change{write.SetProperties(map[string]string{delta.PropertyRowTracking: "true"})})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		},
 		"of gscd": func(t *testing.T, _ string, table *delta.Table) {
 			_, err := write.Create(ctx, table, write.Definition{
 				Columns:    []schema.Field{write.Column("id", schema.Of(schema.Long)), write.Column("v", schema.Of(schema.Long))},

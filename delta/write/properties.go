@@ -6,14 +6,18 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/google/uuid"
+
 	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/delta/expr"
 	"github.com/gscd-io/gscd/delta/scan"
 	"github.com/gscd-io/gscd/delta/schema"
+	"github.com/gscd-io/gscd/delta/stats"
 )
 
 // SetProperties sets properties of the table, delta.feature.NAME = supported among them.
-// delta.columnMapping.mode may go from none to name.
+// delta.columnMapping.mode may go from none to name. delta.enableRowTracking gives every file
+// numbers for its rows in the same commit, which so is as long as the list of files.
 func SetProperties(properties map[string]string) Change {
 	return func(a *alteration) error {
 		for _, key := range slices.Sorted(maps.Keys(properties)) {
@@ -24,7 +28,9 @@ func SetProperties(properties map[string]string) Change {
 			case strings.HasPrefix(key, constraintsPrefix):
 				return refuse("%s: constraints are added by AddConstraint, which looks at the rows", key)
 			case key == delta.PropertyRowTracking && value == "true" && a.metadata.Configuration[key] != "true":
-				return refuse("%s is for new tables: the rows that are there have no numbers", key)
+				if err := a.numberRows(); err != nil {
+					return err
+				}
 			case key == delta.PropertyMaxColumnID || key == delta.PropertyRowIDColumn || key == delta.PropertyRowVersionColumn:
 				return refuse("%s is not to be set", key)
 			case key == delta.PropertyColumnMapping:
@@ -44,6 +50,46 @@ func SetProperties(properties map[string]string) Change {
 		return nil
 	}
 }
+
+// numberRows turns row tracking on: in the same commit every file gets numbers for its
+// rows, so that no version has rows without.
+func (a *alteration) numberRows() error {
+	c := a.metadata.Configuration
+	if c[propertyRowTrackingOff] == "true" {
+		return refuse("%s is true: take it away first", propertyRowTrackingOff)
+	}
+	c[delta.PropertyRowTracking] = "true"
+	if c[delta.PropertyRowIDColumn] == "" {
+		c[delta.PropertyRowIDColumn] = "_row-id-col-" + uuid.NewString()
+	}
+	if c[delta.PropertyRowVersionColumn] == "" {
+		c[delta.PropertyRowVersionColumn] = "_row-commit-version-col-" + uuid.NewString()
+	}
+	a.plan.tx.SetReads(delta.Reads{All: true})
+	a.plan.tx.KeepsRowNumbers, a.plan.tx.Restates = true, true // there were none
+	for _, add := range a.plan.snapshot.Files() {
+		if add.BaseRowID != nil && add.DefaultRowCommitVersion != nil {
+			continue
+		}
+		again := *add
+		again.DataChange = false
+		if _, known := stats.NumRecords(add.Stats); !known && add.BaseRowID == nil {
+			if add.Stats != "" {
+				return refuse("%s: the statistics of %s have no number of rows: write the file anew first", delta.PropertyRowTracking, add.Path)
+			}
+			f, err := a.plan.reader.open(a.ctx, add)
+			if err != nil {
+				return err
+			}
+			again.Stats = fmt.Sprintf(`{"numRecords":%d}`, f.NumRows())
+		}
+		a.plan.tx.Add(&again)
+	}
+	return nil
+}
+
+// propertyRowTrackingOff says that files get no numbers though the table has the feature.
+const propertyRowTrackingOff = "delta.rowTrackingSuspended"
 
 // UnsetProperties takes properties away; one that is not there is no error.
 func UnsetProperties(keys ...string) Change {

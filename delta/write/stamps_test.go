@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -71,8 +72,56 @@ func TestRowTracking(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 
-	_, err := write.Alter(ctx, table, []write.Change{write.SetProperties(map[string]string{"delta.enableRowTracking": "true"})})
-	if !errors.Is(err, write.ErrChange) {
+	alter(t, table, write.SetProperties(map[string]string{"delta.enableRowTracking": "true"}))
+	if got := numbersOf(t, table); got[1] != "0@1" || got[5] != "5@6" {
+		t.Errorf("switched on: %v", got)
+	}
+}
+
+// Row tracking that is switched on gives the rows that are there numbers in that commit,
+// with deletion vectors and without statistics; they keep them from then on.
+func TestRowTrackingIsSwitchedOn(t *testing.T) {
+	table := create(t, "id long, v long", "", map[string]string{"delta.enableDeletionVectors": "true"})
+	must(t)(write.Append(ctx, table, values([]any{1, 1}, []any{2, 2}, []any{3, 3})))
+	must(t)(write.Append(ctx, table, values([]any{4, 4})))
+	must(t)(write.Delete(ctx, table, "id = 2"))
+	s, err := table.Snapshot(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := delta.NewTransaction(table, s) // a file without statistics
+	x.Restates = true
+	bare := *s.Files()[len(s.Files())-1]
+	bare.Stats = ""
+	for _, a := range s.Files() {
+		if a.DeletionVector == nil {
+			bare = *a
+			bare.Stats, bare.DataChange = "", false
+		}
+	}
+	x.Add(&bare)
+	if out, err := x.Commit(ctx); err != nil || !out.Committed {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	on := map[string]string{"delta.enableRowTracking": "true"}
+	alter(t, table, write.SetProperties(on))
+	got := numbersOf(t, table)
+	if len(got) != 3 || !strings.HasSuffix(got[1], "@5") || !strings.HasSuffix(got[4], "@5") {
+		t.Fatalf("%v", got)
+	}
+	first := maps.Clone(got)
+	must(t)(write.Update(ctx, table, "id = 3", write.Set{"v": 30}))
+	must(t)(write.Append(ctx, table, values([]any{5, 5})))
+	got = numbersOf(t, table)
+	number, _, _ := strings.Cut(first[3], "@")
+	if got[1] != first[1] || got[4] != first[4] || got[3] != number+"@6" || len(got) != 4 {
+		t.Errorf("%v, then %v", first, got)
+	}
+	if r, err := write.Alter(ctx, table, []write.Change{write.SetProperties(on)}); err != nil || r.Committed {
+		t.Errorf("again: %+v, %v", r, err)
+	}
+	off := create(t, "id long", "", map[string]string{"delta.feature.rowTracking": "supported", "delta.rowTrackingSuspended": "true"})
+	if _, err := write.Alter(ctx, off, []write.Change{write.SetProperties(on)}); !errors.Is(err, write.ErrChange) {
 		t.Error(err)
 	}
 }
