@@ -1,4 +1,4 @@
-// City_population keeps three layers of tables in step by change data: user_dim and the
+// Command city_population keeps three layers of tables in step by change data: user_dim and the
 // dimension city_dim, user_city_tbl (who lives in which city), and city_population_tbl
 // (how many live in each). A refresh reads what has changed, not the tables.
 //
