@@ -110,16 +110,20 @@ func (l *Lane) loadState() error {
 	if err := l.takeForeign(); err != nil {
 		return err
 	}
-	if protected, err := l.protect(); protected || err != nil {
-		return errors.Join(err, errReload)
+	if protected, err := l.protect(); err != nil {
+		return err
+	} else if protected {
+		return errReload
 	}
 	if done, err := l.switchOnChangeData(); err != nil {
 		return err
 	} else if done {
 		return errReload
 	}
-	if waited, err := l.waitForTurn(l.ctx); waited || err != nil {
-		return errors.Join(err, errReload)
+	if waited, err := l.waitForTurn(l.ctx); err != nil {
+		return err
+	} else if waited {
+		return errReload
 	}
 	l.setColumns(l.base.Schema(), l.p.ColumnsAtOpen)
 	l.judge = snapshotter.NewJudge(l.o.Calendar, &l.p.State)

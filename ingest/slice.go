@@ -165,8 +165,10 @@ func (l *Lane) loadForSlice() error {
 	if err := l.takeForeign(); err != nil {
 		return err
 	}
-	if protected, err := l.protect(); protected || err != nil {
-		return errors.Join(err, errReload)
+	if protected, err := l.protect(); err != nil {
+		return err
+	} else if protected {
+		return errReload
 	}
 	l.setColumns(l.base.Schema(), l.p.ColumnsAtOpen)
 	l.judge = snapshotter.NewJudge(l.o.Calendar, &l.p.State)
