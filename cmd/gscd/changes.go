@@ -216,7 +216,7 @@ func (f changesFlags) list(ctx context.Context, a *app, t *openedTable, feed *ch
 				return
 			}
 			defer end()
-			entriesOf(u, yield)
+			u.Changes()(yield)
 		}, nil
 	}
 	return feed.Versions(ctx, from, to), nil
@@ -294,26 +294,13 @@ func entries(units iter.Seq2[*changes.Unit, error]) iter.Seq2[*changes.Change, e
 				yield(nil, err)
 				return
 			}
-			if !entriesOf(u, yield) {
-				return
+			for c, err := range u.Changes() {
+				if !yield(c, err) || err != nil {
+					return
+				}
 			}
 		}
 	}
-}
-
-func entriesOf(u *changes.Unit, yield func(*changes.Change, error) bool) bool {
-	for k, err := range u.Keys {
-		if err != nil {
-			yield(nil, err)
-			return false
-		}
-		for _, c := range k.Changes(u) {
-			if !yield(&c, nil) {
-				return false
-			}
-		}
-	}
-	return true
 }
 
 // changeTable is change data as rows: the table's columns, and those of the change.

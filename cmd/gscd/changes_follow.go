@@ -103,7 +103,7 @@ func (p *followed) print(ctx context.Context, feed *changes.Feed, after, end int
 			return err
 		}
 		defer done()
-		list = func(yield func(*changes.Change, error) bool) { entriesOf(u, yield) }
+		list = u.Changes()
 	} else {
 		list = feed.Versions(inner, after+1, end)
 	}

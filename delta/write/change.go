@@ -27,6 +27,18 @@ type changer struct {
 	marked  []*action.Add
 }
 
+// endRows ends the rows found, or makes by's rows of them.
+func (p *plan) endRows(ctx context.Context, found []*touched, feed bool, by replace) error {
+	c := p.changer(ctx, feed)
+	var err error
+	for _, t := range found {
+		if err = c.end(ctx, t, by); err != nil {
+			break
+		}
+	}
+	return c.close(ctx, err)
+}
+
 func (p *plan) changer(ctx context.Context, feed bool) *changer {
 	c := &changer{plan: p, vectors: p.vectors(), data: p.files(ctx, false, 2), packID: uuid.New()}
 	if p.tracking != nil {

@@ -41,13 +41,7 @@ func (p *plan) deleteRows(ctx context.Context, filter *expr.Predicate, feed func
 		return err
 	}
 	p.scanned = time.Now()
-	c := p.changer(ctx, feed(found))
-	for _, t := range found {
-		if err = c.end(ctx, t, nil); err != nil {
-			break
-		}
-	}
-	if err := c.close(ctx, err); err != nil {
+	if err := p.endRows(ctx, found, feed(found), nil); err != nil {
 		return err
 	}
 	p.readsOf(filter, read)
@@ -98,13 +92,7 @@ func Update(ctx context.Context, table *delta.Table, where string, set Set, opti
 			return false, fmt.Errorf("update %s: %w", table.Store(), err)
 		}
 		p.scanned = time.Now()
-		c := p.changer(ctx, p.feed())
-		for _, t := range found {
-			if err = c.end(ctx, t, by); err != nil {
-				break
-			}
-		}
-		if err := c.close(ctx, err); err != nil {
+		if err := p.endRows(ctx, found, p.feed(), by); err != nil {
 			return false, fmt.Errorf("update %s: %w", table.Store(), err)
 		}
 		p.readsOf(filter, read)
@@ -134,13 +122,7 @@ func Edit(ctx context.Context, table *delta.Table, where string, by func(next []
 			}
 			return next, p.rules.recompute(next, func(int) bool { return false })
 		}
-		c := p.changer(ctx, p.feed())
-		for _, t := range found {
-			if err = c.end(ctx, t, edit); err != nil {
-				break
-			}
-		}
-		if err := c.close(ctx, err); err != nil {
+		if err := p.endRows(ctx, found, p.feed(), edit); err != nil {
 			return false, fmt.Errorf("update %s: %w", table.Store(), err)
 		}
 		p.readsOf(filter, read)

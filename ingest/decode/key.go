@@ -22,25 +22,34 @@ var (
 	errEmptyKey = errors.New("the record key has no columns")
 )
 
+// keyMembers appends the members of a record key that is an object.
+func (s *scanner) keyMembers(key []byte, dst []member) ([]member, error) {
+	s.reset(key)
+	i := s.space(0)
+	if i >= len(key) || key[i] != '{' {
+		return dst, errPlainKey
+	}
+	dst, end := s.members(i+1, 1, dst)
+	if end < 0 {
+		return dst, s.err
+	}
+	if end = s.space(end); end != len(key) {
+		return dst, errKeyTail
+	}
+	return dst, nil
+}
+
 // decodeKey fills in the record key's cells where it is an object of cells.
 func (d *debezium) decodeKey(rec *change.Record, out *change.Change) error {
 	if rec.Key == nil {
 		return errNullKey
 	}
 	s := &d.keyScan
-	s.reset(rec.Key)
-	i := s.space(0)
-	if i >= len(rec.Key) || rec.Key[i] != '{' {
-		return errPlainKey
-	}
-	members, end := s.members(i+1, 1, d.keyMembers[:0])
-	if end < 0 {
-		return s.err
+	members, err := s.keyMembers(rec.Key, d.keyMembers[:0])
+	if err != nil {
+		return err
 	}
 	d.keyMembers = members
-	if end = s.space(end); end != len(rec.Key) {
-		return errKeyTail
-	}
 	row := d.bare
 	if schemaAt, payload := wrapped(rec.Key, members); payload != nil {
 		if schemaAt != nil && schemaAt.kind == kindObject {
@@ -49,6 +58,7 @@ func (d *debezium) decodeKey(rec *change.Record, out *change.Change) error {
 			}
 			row = d.key.last.after
 		}
+		var end int
 		members, end = s.members(int(payload.start)+1, 2, members[:0])
 		if end < 0 {
 			return s.err

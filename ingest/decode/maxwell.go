@@ -278,18 +278,9 @@ func (m *maxwell) recordKey(rec *change.Record, out *change.Change) error {
 	if rec.Key == nil {
 		return errNullKey
 	}
-	s := &m.keyScan
-	s.reset(rec.Key)
-	i := s.space(0)
-	if i >= len(rec.Key) || rec.Key[i] != '{' {
-		return errPlainKey
-	}
-	members, end := s.members(i+1, 1, m.key[:0])
-	if end < 0 {
-		return s.err
-	}
-	if end = s.space(end); end != len(rec.Key) {
-		return errKeyTail
+	members, err := m.keyScan.keyMembers(rec.Key, m.key[:0])
+	if err != nil {
+		return err
 	}
 	m.key = members[:0]
 	for _, cell := range members {

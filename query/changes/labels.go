@@ -59,15 +59,9 @@ func (f *Feed) every(ctx context.Context, s labelSpan, yield func(*Change, error
 			return false
 		}
 		defer end()
-		for k, err := range u.Keys {
-			if err != nil {
-				yield(nil, err)
+		for c, err := range u.Changes() {
+			if !yield(c, err) || err != nil {
 				return false
-			}
-			for _, c := range k.Changes(u) {
-				if !yield(&c, nil) {
-					return false
-				}
 			}
 		}
 		return true

@@ -47,6 +47,23 @@ type Unit struct {
 	Keys iter.Seq2[*KeyChange, error]
 }
 
+// Changes gives the entries of the net changes, in the order of Keys and in its place.
+func (u *Unit) Changes() iter.Seq2[*Change, error] {
+	return func(yield func(*Change, error) bool) {
+		for k, err := range u.Keys {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for _, c := range k.Changes(u) {
+				if !yield(&c, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // NetVersions gives the net changes of each version from..to that changed rows, in order.
 // Besides the errors of Versions there are ErrNoKey and ErrDuplicateKey.
 func (f *Feed) NetVersions(ctx context.Context, from, to int64) iter.Seq2[*Unit, error] {
