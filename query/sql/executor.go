@@ -43,7 +43,7 @@ type groupFile struct {
 // quickest way for rows, but planning such a query takes a millisecond a part.
 var maxParts = 32
 
-func openExecutor(ctx context.Context, o *Options, s *statement, f *files, spill string) (*executor, error) {
+func executorSettings(o *Options) map[string]string {
 	settings := map[string]string{
 		"memory_limit":             fmt.Sprintf("%dB", o.MemoryLimit),
 		"preserve_insertion_order": "false", // rows come in no order but that of ORDER BY
@@ -51,9 +51,16 @@ func openExecutor(ctx context.Context, o *Options, s *statement, f *files, spill
 	if o.Threads > 0 {
 		settings["threads"] = fmt.Sprint(o.Threads)
 	}
-	e, err := openEngine(settings)
-	if err != nil {
-		return nil, err
+	return settings
+}
+
+// openExecutor makes an executor of an engine that nothing but parsing was done with, or,
+// where it is nil, of a new one. The engine is the executor's from then on.
+func openExecutor(ctx context.Context, e *engine, o *Options, s *statement, f *files, spill string) (_ *executor, err error) {
+	if e == nil {
+		if e, err = openEngine(executorSettings(o)); err != nil {
+			return nil, err
+		}
 	}
 	x := &executor{engine: e, statement: s, files: f, queries: map[*reading]string{}, skipped: map[groupFile]bool{}, joined: map[*reading]bool{}}
 	if err := x.fence(ctx, spill, o.TempLimit); err != nil {

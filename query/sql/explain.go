@@ -19,19 +19,13 @@ import (
 // the files that are left over; its errors are Run's.
 func Explain(ctx context.Context, text string, o Options) (*Explanation, error) {
 	o = o.withDefaults()
-	p, err := openPlanner(ctx, &o)
+	p, err := openPlanner(ctx, text, &o)
 	if err != nil {
 		return nil, err
 	}
 	defer p.close()
-	if p.statement, err = parse(ctx, p.engine, text, &o); err != nil {
-		return nil, err
-	}
 	if s := p.statement; s.explain { // of what is explained
 		s.text, s.explain, s.dry = s.query, false, false
-	}
-	if err := p.openTables(ctx); err != nil {
-		return nil, err
 	}
 	if err := p.plan(ctx); err != nil {
 		return nil, err

@@ -84,7 +84,7 @@ func Unfenced(dir string, paths []string, statement string) error {
 		f.order = append(f.order, &dataFile{path: p})
 	}
 	o := Options{}.withDefaults()
-	x, err := openExecutor(ctx, &o, &statementOf, f, dir+"/spill")
+	x, err := openExecutor(ctx, nil, &o, &statementOf, f, dir+"/spill")
 	if err != nil {
 		return fmt.Errorf("open: %w", err)
 	}

@@ -22,17 +22,11 @@ const Built = true
 // scan.ErrFileMismatch.
 func Run(ctx context.Context, text string, o Options) (*Rows, error) {
 	o = o.withDefaults()
-	p, err := openPlanner(ctx, &o)
+	p, err := openPlanner(ctx, text, &o)
 	if err != nil {
 		return nil, err
 	}
 	defer p.close()
-	if p.statement, err = parse(ctx, p.engine, text, &o); err != nil {
-		return nil, err
-	}
-	if err := p.openTables(ctx); err != nil {
-		return nil, err
-	}
 	for attempt := 1; ; attempt++ {
 		if err := p.plan(ctx); err != nil {
 			return nil, err
@@ -147,7 +141,9 @@ func (p *planner) prepareFiles(ctx context.Context, dir string, explaining bool)
 	if err := f.place(ctx); err != nil {
 		return nil, err
 	}
-	x, err := openExecutor(ctx, p.options, p.statement, f, filepath.Join(dir, "spill"))
+	e := p.idle
+	p.idle = nil
+	x, err := openExecutor(ctx, e, p.options, p.statement, f, filepath.Join(dir, "spill"))
 	if err != nil {
 		return nil, err
 	}

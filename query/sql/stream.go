@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	duck "github.com/duckdb/duckdb-go-bindings"
 
@@ -35,6 +36,7 @@ func (e *engine) stream(ctx context.Context, p *prepared) (*stream, error) {
 		s.close()
 		return nil, err
 	}
+	awaitFirst(pending)
 	if duck.ExecutePending(pending, &s.result) == duck.StateError {
 		err := failure(ctx, duck.ResultError(&s.result))
 		s.close()
@@ -50,6 +52,25 @@ func (e *engine) stream(ctx context.Context, p *prepared) (*stream, error) {
 		s.columns = append(s.columns, c)
 	}
 	return s, nil
+}
+
+// awaitFirst takes part in the work until there is something to fetch, or an error.
+// ExecutePending alone asks for more work without a pause while other threads do the
+// rest of it, which takes a processor from them.
+func awaitFirst(pending duck.PendingResult) {
+	const shortest, longest = 50 * time.Microsecond, time.Millisecond
+	pause := shortest
+	for {
+		switch duck.PendingExecuteTask(pending) {
+		case duck.PendingStateResultNotReady:
+			pause = shortest
+		case duck.PendingStateNoTasksAvailable:
+			time.Sleep(pause)
+			pause = min(2*pause, longest)
+		default:
+			return
+		}
+	}
 }
 
 func (s *stream) close() {
