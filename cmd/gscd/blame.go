@@ -47,7 +47,7 @@ counts: gscd history --key says since when the values are what they are.`,
 	flags.StringVar(&f.columns, "columns", "", "print these `columns`: A,B")
 	flags.StringVar(&f.orderBy, "order-by", "", "sort by `columns`: A desc,B")
 	flags.Int64Var(&f.limit, "limit", 0, "print at most that `number` of rows")
-	flags.StringVar(&f.output, "output", "", "write the rows to a `file`, which appears when it is whole: .parquet, .csv, .json, .jsonl")
+	flags.StringVar(&f.output, "output", "", "write the rows to a `file`, which appears when it is whole: .parquet, .arrow, .csv, .json, .jsonl")
 	a.addOutsideFlag(c)
 	return c
 }

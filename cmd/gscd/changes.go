@@ -114,7 +114,7 @@ one before do not share.`,
 	flags.BoolVar(&f.net, "net", false, "one change a key: of each label, or of all versions")
 	flags.StringVar(&f.key, "key", "", "key `columns` for --net, A,B (default: the table's)")
 	flags.StringVar(&f.columns, "columns", "", "print these `columns`: A,B")
-	flags.StringVar(&f.output, "output", "", "write to a `file`, which appears when it is whole: .parquet, .csv, .json, .jsonl, or as --format says")
+	flags.StringVar(&f.output, "output", "", "write to a `file`, which appears when it is whole: .parquet, .arrow, .csv, .json, .jsonl, or as --format says")
 	flags.BoolVar(&f.follow, "follow", false, "go on as versions are committed, until stopped; begins now without --from")
 	flags.BoolVar(&f.sealed, "sealed", false, "of --follow and --to-topic: wait for the seal of each label")
 	flags.DurationVar(&f.poll, "poll", time.Second, "of --follow: `time` between two looks at the log")

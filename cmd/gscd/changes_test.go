@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -80,6 +81,15 @@ func TestChanges(t *testing.T) {
 	if _, err := os.Stat(file); err != nil {
 		t.Error(err)
 	}
+	for name, args := range map[string][]string{"changes.feather": nil, "changes.arrow": nil, "changes": {"--format", "arrow"}} {
+		file := filepath.Join(t.TempDir(), name)
+		out(0, "rows written: 6", append(args, "--from-version", "1", "--output", file)...)
+		if data, err := os.ReadFile(file); err != nil || !bytes.HasPrefix(data, []byte("ARROW1")) || !bytes.HasSuffix(data, []byte("ARROW1")) {
+			t.Errorf("%s: %v, begins with %.8q", name, err, data)
+		}
+	}
+	out(2, `unknown output format "arrow"`, "--from-version", "1", "--format", "arrow")
+	out(2, `"xlsx" is no format for a file: use parquet, arrow, csv`, "--from-version", "1", "--output", "changes.xlsx")
 	out(2, "give --from LABEL, --from-version N or --from-timestamp TIME")
 	out(2, "bounds are two labels, or versions and times", "--from-version", "1", "--to", "2022-07-16")
 	out(2, "versions begin at 0", "--from-version", "-1")

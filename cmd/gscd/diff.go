@@ -73,7 +73,7 @@ not compared; one that it added is NULL before.`,
 	flags.StringVar(&f.columns, "columns", "", "compare and print these `columns` beside the key: A,B")
 	flags.StringVar(&f.where, "where", "", "print the changes for whose old or new row an `expression` is true")
 	flags.BoolVar(&f.summary, "summary", false, "print how many rows were inserted, updated and deleted, and in which columns")
-	flags.StringVar(&f.output, "output", "", "write the changes to a `file`, which appears when it is whole: .parquet, .csv, .json, .jsonl")
+	flags.StringVar(&f.output, "output", "", "write the changes to a `file`, which appears when it is whole: .parquet, .arrow, .csv, .json, .jsonl")
 	flags.StringVar(&f.memory, "memory-limit", "256MiB", "`size` of the changed rows that are sorted in memory; more go to disk")
 	flags.StringVar(&f.temp, "temp-dir", "", "`folder` for what goes to disk (default: that of the system)")
 	a.addOutsideFlag(c)

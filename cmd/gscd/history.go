@@ -60,7 +60,7 @@ says which it was. A change that left all values as they were is no state.`,
 	flags.StringVar(&f.from, "from", "", "only what it was from this `label` on")
 	flags.StringVar(&f.to, "to", "", "only up to the end of this `label`")
 	flags.BoolVar(&f.rolledBack, "rolled-back", false, "the states too that a rollback took back")
-	flags.StringVar(&f.output, "output", "", "write to a `file`, which appears when it is whole: .parquet, .csv, .json, .jsonl")
+	flags.StringVar(&f.output, "output", "", "write to a `file`, which appears when it is whole: .parquet, .arrow, .csv, .json, .jsonl")
 	a.addOutsideFlag(c)
 	return c
 }

@@ -14,16 +14,19 @@ import (
 // rowFormat is the format of a file of rows: that of --format, else what its name ends in.
 func (a *app) rowFormat(path string) (string, error) {
 	ending := strings.ToLower(strings.TrimPrefix(filepath.Ext(path), "."))
-	if ending == "ndjson" {
+	switch ending {
+	case "ndjson":
 		ending = output.JSONL
+	case "feather":
+		ending = output.Arrow
 	}
 	switch format := cmp.Or(a.flags.format, ending); format {
-	case output.Parquet, output.CSV, output.JSON, output.JSONL, output.Table:
+	case output.Parquet, output.Arrow, output.CSV, output.JSON, output.JSONL, output.Table:
 		return format, nil
 	case "":
-		return "", usagef("--output %s: the name has no ending that says the format: give --format parquet, csv, json or jsonl", path)
+		return "", usagef("--output %s: the name has no ending that says the format: give --format parquet, arrow, csv, json or jsonl", path)
 	default:
-		return "", usagef("--output %s: %q is no format for a file: use parquet, csv, json or jsonl", path, format)
+		return "", usagef("--output %s: %q is no format for a file: use parquet, arrow, csv, json or jsonl", path, format)
 	}
 }
 
@@ -44,13 +47,7 @@ func (a *app) printRows(path string, columns []schema.Field, rows iter.Seq2[[]sc
 	}
 	var n int64
 	err = writeWhole(path, func(file io.Writer) error {
-		open := output.NewParquetWriter
-		if format != output.Parquet {
-			open = func(w io.Writer, columns []schema.Field) (output.Writer, error) {
-				return output.NewWriter(format, w, columns)
-			}
-		}
-		w, err := open(file, columns)
+		w, err := newFileWriter(format, file, columns)
 		if err == nil {
 			n, err = copyRows(w, rows)
 		}
@@ -61,6 +58,16 @@ func (a *app) printRows(path string, columns []schema.Field, rows iter.Seq2[[]sc
 	}
 	a.noticef("%s: rows written: %d", path, n)
 	return nil
+}
+
+func newFileWriter(format string, w io.Writer, columns []schema.Field) (output.Writer, error) {
+	switch format {
+	case output.Parquet:
+		return output.NewParquetWriter(w, columns)
+	case output.Arrow:
+		return output.NewArrowWriter(w, columns)
+	}
+	return output.NewWriter(format, w, columns)
 }
 
 func copyRows(w output.Writer, rows iter.Seq2[[]schema.Value, error]) (n int64, err error) {

@@ -106,7 +106,7 @@ that does not sees the newest version. With --as-of every table is as of that la
 	flags.StringVar(&f.orderBy, "order-by", "", "sort by `columns`: A desc,B")
 	flags.Int64Var(&f.limit, "limit", 0, "print at most that `number` of rows")
 	flags.BoolVar(&f.sealed, "sealed", false, "exit 3, without rows, where the answer is not a sealed day")
-	flags.StringVar(&f.output, "output", "", "write the rows to a `file`, which appears when it is whole: .parquet, .csv, .json, .jsonl, or as --format says")
+	flags.StringVar(&f.output, "output", "", "write the rows to a `file`, which appears when it is whole: .parquet, .arrow, .csv, .json, .jsonl, or as --format says")
 	flags.StringVar(&f.explain, "explain", "", "print the days and files that would be opened, and no rows; `what`=plan: the plan of DuckDB")
 	flags.Lookup("explain").NoOptDefVal = "files"
 	f.sql.add(flags)

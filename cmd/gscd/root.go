@@ -137,7 +137,7 @@ func (a *app) completeTables(*cobra.Command, []string, string) ([]string, cobra.
 // setUp does what every command needs before it runs.
 func (a *app) setUp(c *cobra.Command) error {
 	toFile := c.Flags().Lookup("output")
-	ofFile := a.flags.format == output.Parquet && toFile != nil && toFile.Changed
+	ofFile := toFile != nil && toFile.Changed && (a.flags.format == output.Parquet || a.flags.format == output.Arrow)
 	if _, err := output.Resolve(a.flags.format, a.stdout); err != nil && !ofFile {
 		return err
 	}
