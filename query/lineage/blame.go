@@ -20,7 +20,8 @@ type Row struct {
 	Cells []schema.Value
 	// Source is the event, nil where another engine rewrote the row.
 	Source *Event
-	// Label is the one in which the event was applied, and Version that of its savepoint;
+	// Label is the one in which the event was applied, or, of an event that waited behind a
+	// later one of its key, the one of its time. Version is that of its savepoint;
 	// "" and -1 where they are not known, and the version -1 while the label is open.
 	Label   string
 	Version int64
