@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/gscd-io/gscd/delta"
+	"github.com/gscd-io/gscd/delta/objstore/mem"
 	"github.com/gscd-io/gscd/delta/scan"
 	"github.com/gscd-io/gscd/delta/schema"
 	changefeed "github.com/gscd-io/gscd/query/changes"
@@ -427,5 +428,16 @@ func (a *agreement) checkHistoryTable(days []agreeDay) {
 	report, err := scd2.Check(ctx, a.historySource(), delta.New(a.out), scd2.CheckOptions{})
 	if err != nil || len(report.Faults) > 0 || len(report.Labels) != len(days) {
 		a.fail("check of the history table: %+v, %v", report, err)
+	}
+	if !a.options.ChangeData {
+		return
+	}
+	byChange := delta.New(mem.New())
+	if _, err := scd2.Build(ctx, a.historySource(), byChange, scd2.Options{Granularity: scd2.ByChange}); err != nil {
+		a.fail("history table by change: %v", err)
+	}
+	report, err = scd2.Check(ctx, a.historySource(), byChange, scd2.CheckOptions{})
+	if err != nil || len(report.Faults) > 0 || len(report.Labels) != len(days) {
+		a.fail("check of the history table by change: %+v, %v", report, err)
 	}
 }

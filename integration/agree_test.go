@@ -19,7 +19,7 @@ import (
 )
 
 var (
-	agreeRuns = flag.Int("agree.runs", 24, "random tables of TestReadersAgree")
+	agreeRuns = flag.Int("agree.runs", 20, "random tables of TestReadersAgree")
 	agreeSeed = flag.Uint64("agree.seed", 0, "seed of the first table of TestReadersAgree; 0: a random one")
 )
 
