@@ -48,6 +48,7 @@ type chunk struct {
 	next    int64 // offset behind the chunk
 	bytes   int64 // of its records
 	at      int
+	over    bool // the stretch behind the last record was taken too
 	ready   chan struct{}
 	broken  error // a panic of the decoder, known when ready
 	// format is that of the decoder; when ready, what it has decided ("" for nothing yet).
@@ -217,7 +218,6 @@ func (q *queue) next(ctx context.Context, takeable func(change.PartitionID) bool
 			if c.broken != nil {
 				return id, nil, fmt.Errorf("table %s: decode %s from offset %d on: %w", q.o.Name, id, c.records[0].Offset, c.broken)
 			}
-			c.at = min(c.at, len(c.records))
 			return id, c, nil
 		}
 		if tries > 0 && q.dry {
@@ -308,11 +308,12 @@ func (q *queue) take(p polled) error {
 // done reports that every record was taken.
 func (c *chunk) done() bool { return c.at >= len(c.records) }
 
-// finished is done, including the stretch behind the last record.
-func (c *chunk) finished() bool { return c.at > len(c.records) }
+// finished is done, including the stretch behind the last record. It may be asked
+// before the chunk is ready.
+func (c *chunk) finished() bool { return c.over }
 
 // finish tells that the stretch behind the last record was taken too.
-func (c *chunk) finish() { c.at = len(c.records) + 1 }
+func (c *chunk) finish() { c.at, c.over = len(c.records), true }
 
 // peek gives the next record and what was decoded of it.
 func (c *chunk) peek() (*change.Record, *change.Change, error) {
