@@ -52,13 +52,18 @@ func newEncoder(o Options, feed *changes.Feed) (encoder, error) {
 
 // object appends cells as a JSON object, by the conventions of the command line.
 func (s *shaper) object(dst []byte, row []schema.Value, places []int) []byte {
+	return s.objectOf(dst, row, places, appendPlain)
+}
+
+// objectOf appends cells as a JSON object, each by cell.
+func (s *shaper) objectOf(dst []byte, row []schema.Value, places []int, cell func([]byte, schema.Type, schema.Value) []byte) []byte {
 	dst = append(dst, '{')
 	for n, i := range places {
 		if n > 0 {
 			dst = append(dst, ',')
 		}
 		dst = append(schema.AppendJSONString(dst, s.columns[i].Name), ':')
-		dst = appendPlain(dst, s.columns[i].Type, row[i])
+		dst = cell(dst, s.columns[i].Type, row[i])
 	}
 	return append(dst, '}')
 }
@@ -181,15 +186,7 @@ func (d *debezium) row(dst []byte, row []schema.Value, at []int) []byte {
 	if !d.o.Schemas {
 		return d.object(dst, row, at)
 	}
-	dst = append(dst, '{')
-	for n, i := range at {
-		if n > 0 {
-			dst = append(dst, ',')
-		}
-		dst = append(schema.AppendJSONString(dst, d.columns[i].Name), ':')
-		dst = appendConnect(dst, d.columns[i].Type, row[i])
-	}
-	return append(dst, '}')
+	return d.objectOf(dst, row, at, appendConnect)
 }
 
 // appendConnect appends a cell in the encoding of Kafka Connect's JSON.

@@ -19,14 +19,12 @@ const CanalJSON = "canal-json"
 // one, and the record is scanned once.
 type canal struct {
 	flat
-	opts *Options
 
 	// scanned is the value that was scanned last, fault what is wrong with it.
 	scanned []byte
 	fault   error
 	data    rowList
 	old     rowList
-	merge   []member // the row before an update: old over data
 
 	types  cache[*rowSchema] // by the text of mysqlType
 	last   *rowSchema
@@ -74,7 +72,7 @@ var canalNames = []string{
 
 func newCanal(o *Options) *canal {
 	o = o.writtenAs(func(spec ColumnSpec, c codec) codec { return c.asCanal(spec.sqlName(), spec.text, &o.Canal) })
-	d := &canal{flat: newFlat(o, canalNames), opts: o, plain: newRowSchema(o, nil)}
+	d := &canal{flat: newFlat(o, canalNames), plain: newRowSchema(o, nil)}
 	d.inside = func(slot, at int) (end int, took bool) {
 		switch {
 		case d.scan.b[at] != '[':
@@ -267,20 +265,8 @@ func (d *canal) decode(rec *change.Record, out *change.Change) error {
 
 // origin fills in when the change was made; a message does not say where.
 func (d *canal) origin(rec *change.Record, out *change.Change) (err error) {
-	ms, err := d.integer(canalTime)
-	if err != nil {
+	if err := d.when(canalTime, millis, rec, out); err != nil {
 		return err
-	}
-	if d.opts.EventTime == "" || d.opts.EventTime == "source" {
-		if ms > maxTimestamp/1000 || ms < minTimestamp/1000 {
-			return fmt.Errorf("es is %d: %w", ms, errTimeRange)
-		}
-		out.EventTime = ms * 1000
-	}
-	if d.opts.EventTime == "kafka" && rec.Timestamp > 0 {
-		if out.EventTime, err = millis.inMicros(rec.Timestamp); err != nil {
-			return err
-		}
 	}
 	if t := d.at[canalSent]; t.kind == kindNumber && t.flags&flagInteger != 0 {
 		out.ProcessingTime, _ = integer(d.cells.raw(t))
@@ -297,7 +283,7 @@ func (d *canal) origin(rec *change.Record, out *change.Change) (err error) {
 
 // row fills in key, before and after of the row that the record stands for.
 func (d *canal) row(rec *change.Record, out *change.Change) error {
-	r, list := &d.cells, d.rows()
+	list := d.rows()
 	if len(list.rows) == 0 {
 		if d.word(canalSQL) != "" {
 			return errStatement
@@ -319,40 +305,12 @@ func (d *canal) row(rec *change.Record, out *change.Change) error {
 	if err := d.namedKey(canalKey, row, types, out); err != nil {
 		return err
 	}
-	shape, err := types.find(r.b, row)
-	if err != nil {
-		return err
+	var old []member
+	changed := at < len(d.old.rows)
+	if changed {
+		old = d.old.row(at)
 	}
-	if out.Op == change.Delete {
-		if out.Before, err = shape.keys(r, row); err != nil {
-			return err
-		}
-		out.BeforeColumns = shape.keyCols
-	} else {
-		if out.After, err = shape.row(r, row); err != nil {
-			return err
-		}
-		out.Columns = shape.cols
-	}
-	if shape.timeAt >= 0 {
-		v, err := r.cell(&shape.codecs[shape.timeAt], row[shape.timeAt].value)
-		if err != nil {
-			return shape.fault(shape.timeAt, err)
-		}
-		if err = shape.timeFrom(v, out); err != nil {
-			return err
-		}
-	}
-	if out.Op != change.Update || at >= len(d.old.rows) {
-		return nil
-	}
-	d.merge = d.overlay(d.merge, row, d.old.row(at))
-	if shape, err = types.find(r.b, d.merge); err != nil {
-		return err
-	}
-	out.Before, err = shape.keys(r, d.merge)
-	out.BeforeColumns = shape.keyCols
-	return err
+	return d.fill(types, row, old, changed, out)
 }
 
 // rowTypes gives the types that mysqlType names.

@@ -10,6 +10,7 @@ import (
 
 // flat reads records that are one JSON object, of which certain members matter.
 type flat struct {
+	opts  *Options
 	scan  scanner
 	cells cells
 	names []string
@@ -22,10 +23,11 @@ type flat struct {
 	keyScan scanner
 	keyRows *rowSchema
 	key     []member
+	merge   []member // the row before an update: old over the row
 }
 
 func newFlat(o *Options, names []string) flat {
-	return flat{cells: o.cells(), names: names, at: make([]token, len(names)), keyRows: newRowSchema(o, nil)}
+	return flat{opts: o, cells: o.cells(), names: names, at: make([]token, len(names)), keyRows: newRowSchema(o, nil)}
 }
 
 // read checks the whole value and notes where its members are.
@@ -157,6 +159,67 @@ func (f *flat) keyCells(rows *rowSchema, out *change.Change) error {
 	}
 	out.KeyColumns, out.Key = shape.cols, cells
 	return nil
+}
+
+// when fills in the event time: that of the member, in the unit given, or the
+// broker's. One that a column gives is filled in by fill.
+func (f *flat) when(slot int, in unit, rec *change.Record, out *change.Change) error {
+	n, err := f.integer(slot)
+	if err != nil {
+		return err
+	}
+	switch f.opts.EventTime {
+	case "", "source":
+		us, err := in.inMicros(n)
+		if err != nil || us > maxTimestamp || us < minTimestamp {
+			return fmt.Errorf("%s is %d: %w", f.names[slot], n, errTimeRange)
+		}
+		out.EventTime = us
+	case "kafka":
+		if rec.Timestamp > 0 {
+			out.EventTime, err = millis.inMicros(rec.Timestamp)
+		}
+	}
+	return err
+}
+
+// fill reads a row into before (of a delete) or after. Where changed, old has the
+// cells that an update changed, as they were.
+func (f *flat) fill(rows *rowSchema, row, old []member, changed bool, out *change.Change) error {
+	r := &f.cells
+	shape, err := rows.find(r.b, row)
+	if err != nil {
+		return err
+	}
+	if out.Op == change.Delete {
+		out.Before, err = shape.keys(r, row)
+		out.BeforeColumns = shape.keyCols
+	} else {
+		out.After, err = shape.row(r, row)
+		out.Columns = shape.cols
+	}
+	if err != nil {
+		return err
+	}
+	if shape.timeAt >= 0 {
+		v, err := r.cell(&shape.codecs[shape.timeAt], row[shape.timeAt].value)
+		if err != nil {
+			return shape.fault(shape.timeAt, err)
+		}
+		if err = shape.timeFrom(v, out); err != nil {
+			return err
+		}
+	}
+	if out.Op != change.Update || !changed {
+		return nil
+	}
+	f.merge = f.overlay(f.merge, row, old)
+	if shape, err = rows.find(r.b, f.merge); err != nil {
+		return err
+	}
+	out.Before, err = shape.keys(r, f.merge)
+	out.BeforeColumns = shape.keyCols
+	return err
 }
 
 // overlay puts the cells of old over those of a row: what the row was before an

@@ -15,12 +15,10 @@ import (
 type maxwell struct {
 	single
 	flat
-	opts  *Options
-	data  []member
-	old   []member
-	merge []member // the row before an update: old over data
-	rows  *rowSchema
-	seen  recognition
+	data []member
+	old  []member
+	rows *rowSchema
+	seen recognition
 }
 
 // The members of a record that matter.
@@ -45,7 +43,7 @@ var maxwellNames = []string{
 
 func newMaxwell(o *Options) *maxwell {
 	o = o.writtenAs(maxwellCodec)
-	m := &maxwell{flat: newFlat(o, maxwellNames), opts: o, rows: newRowSchema(o, nil)}
+	m := &maxwell{flat: newFlat(o, maxwellNames), rows: newRowSchema(o, nil)}
 	m.inside = func(slot, at int) (end int, took bool) {
 		switch {
 		case m.scan.b[at] != '{':
@@ -160,20 +158,8 @@ func (m *maxwell) decode(rec *change.Record, out *change.Change) error {
 // origin fills in where and when the change was made.
 func (m *maxwell) origin(rec *change.Record, out *change.Change) (err error) {
 	r := &m.cells
-	seconds, err := m.integer(maxwellTime)
-	if err != nil {
+	if err := m.when(maxwellTime, seconds, rec, out); err != nil {
 		return err
-	}
-	if m.opts.EventTime == "" || m.opts.EventTime == "source" {
-		if seconds > maxTimestamp/microsPerSecond || seconds < minTimestamp/microsPerSecond {
-			return fmt.Errorf("ts is %d: %w", seconds, errTimeRange)
-		}
-		out.EventTime = seconds * microsPerSecond
-	}
-	if m.opts.EventTime == "kafka" && rec.Timestamp > 0 {
-		if out.EventTime, err = millis.inMicros(rec.Timestamp); err != nil {
-			return err
-		}
 	}
 	if out.Server.ID, err = m.integer(maxwellServer); err != nil {
 		return err
@@ -224,49 +210,18 @@ func (m *maxwell) position() (p change.Position, ok bool, err error) {
 
 // rowsOf fills in key, before and after.
 func (m *maxwell) rowsOf(rec *change.Record, out *change.Change) error {
-	r := &m.cells
 	keyErr := m.namedKey(maxwellKey, m.data, m.keyRows, out)
 	if out.Key == nil && keyErr == nil {
 		keyErr = m.recordKey(rec, out)
-		r.b = rec.Value
+		m.cells.b = rec.Value
 	}
-	shape, err := m.rows.find(r.b, m.data)
-	if err != nil {
+	if err := m.fill(m.rows, m.data, m.old, len(m.old) > 0, out); err != nil {
 		return err
 	}
-	if out.Op == change.Delete {
-		if out.Before, err = shape.keys(r, m.data); err != nil {
-			return err
-		}
-		out.BeforeColumns = shape.keyCols
-		if len(m.data) == 0 {
-			return needKey(out, keyErr, "a delete without data")
-		}
-	} else {
-		if out.After, err = shape.row(r, m.data); err != nil {
-			return err
-		}
-		out.Columns = shape.cols
+	if out.Op == change.Delete && len(m.data) == 0 {
+		return needKey(out, keyErr, "a delete without data")
 	}
-	if shape.timeAt >= 0 {
-		v, err := r.cell(&shape.codecs[shape.timeAt], m.data[shape.timeAt].value)
-		if err != nil {
-			return shape.fault(shape.timeAt, err)
-		}
-		if err = shape.timeFrom(v, out); err != nil {
-			return err
-		}
-	}
-	if out.Op != change.Update || len(m.old) == 0 {
-		return nil
-	}
-	m.merge = m.overlay(m.merge, m.data, m.old)
-	if shape, err = m.rows.find(r.b, m.merge); err != nil {
-		return err
-	}
-	out.Before, err = shape.keys(r, m.merge)
-	out.BeforeColumns = shape.keyCols
-	return err
+	return nil
 }
 
 const maxwellKeyPrefix = "pk."

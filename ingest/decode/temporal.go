@@ -234,6 +234,7 @@ type unit uint8
 
 const (
 	noUnit unit = iota // integers can't be read: nothing tells what they are
+	seconds
 	millis
 	micros
 	nanos
@@ -242,6 +243,11 @@ const (
 // inMicros converts without loss.
 func (u unit) inMicros(n int64) (int64, error) {
 	switch u {
+	case seconds:
+		if n > math.MaxInt64/microsPerSecond || n < math.MinInt64/microsPerSecond {
+			return 0, errTimeRange
+		}
+		return n * microsPerSecond, nil
 	case millis:
 		if n > math.MaxInt64/1000 || n < math.MinInt64/1000 {
 			return 0, errTimeRange
