@@ -50,8 +50,10 @@ var layers = []rule{
 	{"delta/scan", []string{"delta"}},
 	{"delta/write", []string{"delta"}},
 
-	{"ingest/change", nil},
-	{"ingest/decode", []string{"ingest/change"}},
+	// The source's tables by their statements: a change may carry one, and capture follows them.
+	{"ddl", nil},
+	{"ingest/change", []string{"ddl"}},
+	{"ingest/decode", []string{"ddl", "ingest/change"}},
 	{"ingest/kafka", []string{"ingest/change"}},
 	{"ingest/recording", []string{"ingest/change"}},
 
@@ -59,7 +61,7 @@ var layers = []rule{
 	{"drift", []string{"snapshotter", "delta/objstore", "ingest/change"}},
 	{"progress", []string{"snapshotter", "drift", "ingest/change"}},
 	{"savepoint", []string{"delta", "snapshotter", "drift", "progress", "ingest/change", "ingest/marker", "ingest/settled"}},
-	{"ingest", []string{"ingest", "delta", "snapshotter", "drift", "progress", "savepoint"}},
+	{"ingest", []string{"ingest", "ddl", "delta", "snapshotter", "drift", "progress", "savepoint"}},
 	// Rows from outside, as ingest.LoadSlice takes them.
 	{"slice", []string{"delta", "ingest"}},
 	{"server", []string{"ingest", "delta", "snapshotter", "drift", "progress", "savepoint", "query"}},
@@ -69,7 +71,7 @@ var layers = []rule{
 	// What it writes to, and what of: a topic, and the changes of a table.
 	{"sink", []string{"delta", "savepoint", "snapshotter", "progress", "query", "ingest/kafka", "ingest/change"}},
 	{"scd2", []string{"delta", "savepoint", "snapshotter", "progress", "query", "ingest/marker"}},
-	{"capture", []string{"ingest/change", "ingest/decode"}},
+	{"capture", []string{"ddl", "ingest/change", "ingest/decode"}},
 
 	{"demo", []string{"bench", "capture", "delta", "drift", "ingest", "progress", "query", "savepoint", "scd2", "server", "snapshotter"}},
 	{"bench", []string{"capture", "delta", "drift", "ingest", "progress", "query", "savepoint", "scd2", "server", "snapshotter"}},

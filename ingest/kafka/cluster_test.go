@@ -289,23 +289,33 @@ func TestIdle(t *testing.T) {
 	}
 }
 
-// TestAskTogether: tables that ask at the same time share the requests.
+// TestAskTogether: tables that ask while the brokers are being asked share the next request.
 func TestAskTogether(t *testing.T) {
 	b := newBroker(t, 1)
 	cl := b.cluster()
 	var list []*Consumer
-	for range 20 {
-		list = append(list, b.table(cl))
+	for n := range 20 {
+		list = append(list, b.table(cl, fmt.Sprintf("table-%d", n))) // a topic each, so that the round shows who joined it
 	}
-	states(t, list[0])
 	looks := b.count(kmsg.Metadata)
+	cl.mu.Lock()
+	cl.asking = true
+	cl.mu.Unlock()
 	var asking sync.WaitGroup
 	for _, c := range list {
 		asking.Go(func() { c.Partitions(ctx(t)) })
 	}
+	for joined := 0; joined < len(list); time.Sleep(time.Millisecond) {
+		cl.mu.Lock()
+		if cl.pending != nil {
+			joined = len(cl.pending.topics)
+		}
+		cl.mu.Unlock()
+	}
+	cl.rounds()
 	asking.Wait()
-	if n := looks.Hits(); n > 10 {
-		t.Errorf("%d metadata requests of 20 tables", n)
+	if n := looks.Hits(); n != 1 {
+		t.Errorf("%d metadata requests of 20 tables, want 1", n)
 	}
 }
 
