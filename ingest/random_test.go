@@ -24,21 +24,27 @@ import (
 )
 
 var (
-	modelRuns = flag.Int("model.runs", 0, "random runs of the pipeline against the model (2000; 200 with -short or -race)")
+	modelRuns = flag.Int("model.runs", 0, "random runs of the pipeline against the model (400; 100 with -short, 200 with -race)")
 	modelSeed = flag.Uint64("model.seed", 1, "seed of the first run; the others follow")
 )
 
 // TestModel drives the pipeline with random topics, interleavings, fetches,
 // batches, crashes and rollbacks, and compares what the table says with the model.
 //
-// A failure prints its seed. The same run again:
+// What a change must pass has five times as many. A failure prints its seed. The same
+// run again:
 //
 //	go test ./ingest -run TestModel -model.seed=SEED -model.runs=1
 func TestModel(t *testing.T) {
 	runs := *modelRuns
 	if runs == 0 {
-		if runs = 2000; testing.Short() || underRace {
+		switch {
+		case underRace:
 			runs = 200
+		case testing.Short():
+			runs = 100
+		default:
+			runs = 400
 		}
 	}
 	var next atomic.Uint64
