@@ -344,20 +344,14 @@ func (a *agreement) checkBlame(days []agreeDay, labels *savepoint.Map) {
 		}
 		got, want := map[string]string{}, map[string]string{}
 		for key, r := range d.rows {
-			want[key] = fmt.Sprintf("%d:%d", r.partition, r.offset)
-			if !r.moved { // else it is said to be of the label of its time
-				want[key] += " in " + labels.Calendar.Name(r.label)
-			}
+			want[key] = fmt.Sprintf("%d:%d in %s", r.partition, r.offset, labels.Calendar.Name(r.label))
 		}
 		for row, err := range b.Rows(ctx) {
 			if err != nil {
 				a.fail("%s: %v", what, err)
 			}
 			key, _ := agreeCells(b.Columns(), row.Cells)
-			got[key] = fmt.Sprintf("%d:%d", row.Source.Partition, row.Source.Offset)
-			if r := a.sourceOf(what, row.Source); !r.moved {
-				got[key] += " in " + row.Label
-			}
+			got[key] = fmt.Sprintf("%d:%d in %s", row.Source.Partition, row.Source.Offset, row.Label)
 		}
 		a.same(what, got, want)
 	}

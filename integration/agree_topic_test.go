@@ -50,7 +50,6 @@ type agreeRecord struct {
 	sent      *change.Record
 
 	label snapshotter.Label // see judge
-	moved bool              // it went behind what was held of its keys
 	dead  bool
 }
 
@@ -285,7 +284,6 @@ func (s *agreeTopic) judge(cal *snapshotter.Calendar, first snapshotter.Label, e
 					}
 				}
 			}
-			r.moved = r.label > max(cal.Label(r.at.UnixMicro()), first)
 			r.dead = lateIsDead && r.label < open
 			r.label = max(r.label, open)
 		}

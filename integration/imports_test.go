@@ -66,8 +66,8 @@ var layers = []rule{
 	{"slice", []string{"delta", "ingest"}},
 	{"server", []string{"ingest", "delta", "snapshotter", "drift", "progress", "savepoint", "query"}},
 
-	// Which event deleted a row is in the delete markers alone.
-	{"query", []string{"delta", "savepoint", "snapshotter", "progress", "ingest/marker"}},
+	// Which event deleted a row is in the delete markers alone, and which label a change waited for in held files.
+	{"query", []string{"delta", "savepoint", "snapshotter", "drift", "progress", "ingest/marker"}},
 	// What it writes to, and what of: a topic, and the changes of a table.
 	{"sink", []string{"delta", "savepoint", "snapshotter", "progress", "query", "ingest/kafka", "ingest/change"}},
 	{"scd2", []string{"delta", "savepoint", "snapshotter", "progress", "query", "ingest/marker"}},
