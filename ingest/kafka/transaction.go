@@ -182,28 +182,39 @@ func (p *Producer) create(ctx context.Context, cl *kgo.Client) error {
 }
 
 // position reads the topic of positions to its end.
-func (p *Producer) position(ctx context.Context) ([]byte, error) {
+func (p *Producer) position(ctx context.Context) (found []byte, err error) {
+	err = readAll(ctx, p.opts, p.to.PositionTopic, p.to.Timeout, func(r *change.Record) error {
+		if string(r.Key) == p.to.ID {
+			found = r.Value
+		}
+		return nil
+	})
+	return found, err
+}
+
+// readAll calls take with all records of a topic that are committed now. timeout is the
+// longest that a transaction of another producer may still be open there.
+func readAll(ctx context.Context, o Options, topic string, timeout time.Duration, take func(*change.Record) error) error {
 	// Behind an open transaction of another producer nothing is readable; it ends within its timeout.
-	ctx, cancel := context.WithTimeout(ctx, p.to.Timeout+p.opts.RequestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, timeout+o.RequestTimeout)
 	defer cancel()
-	o := p.opts
-	o.Topics, o.Group = []string{p.to.PositionTopic}, ""
+	o.Topics, o.Group = []string{topic}, ""
 	c, err := New(o)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer c.Close()
 	states, _, err := c.Partitions(ctx)
 	for wait := 50 * time.Millisecond; err != nil && c.Retryable(err); wait = min(2*wait, time.Second) { // a topic made just now
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("topic %s: %w", p.to.PositionTopic, err)
+			return fmt.Errorf("topic %s: %w", topic, err)
 		case <-time.After(wait):
 		}
 		states, _, err = c.Partitions(ctx)
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	from, left := map[change.PartitionID]int64{}, map[change.PartitionID]int64{}
 	for _, s := range states {
@@ -213,21 +224,20 @@ func (p *Producer) position(ctx context.Context) ([]byte, error) {
 		}
 	}
 	if err := c.Assign(ctx, from); err != nil {
-		return nil, err
+		return err
 	}
-	var found []byte
 	for len(left) > 0 {
 		blocks, err := c.Poll(ctx, 0)
 		if err != nil && !c.Retryable(err) {
-			return nil, err
+			return err
 		}
 		if ctx.Err() != nil {
-			return nil, fmt.Errorf("topic %s: read the position in partitions %v: %w", p.to.PositionTopic, slices.Collect(maps.Keys(left)), ctx.Err())
+			return fmt.Errorf("topic %s: read to the end of partitions %v: %w", topic, slices.Collect(maps.Keys(left)), ctx.Err())
 		}
 		for _, b := range blocks {
 			for _, r := range b.Records {
-				if string(r.Key) == p.to.ID {
-					found = r.Value
+				if err := take(r); err != nil {
+					return err
 				}
 			}
 			if b.Next >= left[b.ID] {
@@ -235,7 +245,7 @@ func (p *Producer) position(ctx context.Context) ([]byte, error) {
 			}
 		}
 	}
-	return found, nil
+	return nil
 }
 
 // Begin begins a transaction.
@@ -339,23 +349,27 @@ func (p *Producer) Retryable(err error) bool {
 	return retry
 }
 
-// explain says what an error of transactions means.
 func (p *Producer) explain(err error) error {
+	return explainTransaction(err, p.to.ID, p.began, p.to.Timeout)
+}
+
+// explainTransaction says what an error of transactions means, of one that began then.
+func explainTransaction(err error, id string, began time.Time, timeout time.Duration) error {
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, kerr.ProducerFenced), errors.Is(err, kerr.InvalidProducerEpoch):
 		// Brokers that abort a slow transaction fence its producer.
-		if took := time.Since(p.began); !p.began.IsZero() && took >= p.to.Timeout {
-			return fmt.Errorf("%w (it is %s, and %s have passed): %w", ErrTooSlow, p.to.Timeout, took.Round(time.Second), err)
+		if took := time.Since(began); !began.IsZero() && took >= timeout {
+			return fmt.Errorf("%w (it is %s, and %s have passed): %w", ErrTooSlow, timeout, took.Round(time.Second), err)
 		}
 		return fmt.Errorf("%w: %w", ErrFenced, err)
 	case errors.Is(err, kerr.TopicAuthorizationFailed):
 		return fmt.Errorf("%w: %w", ErrNotWritable, err)
 	case errors.Is(err, kerr.TransactionalIDAuthorizationFailed):
-		return fmt.Errorf("the right WRITE on the transactional id %s is missing: %w", p.to.ID, err)
+		return fmt.Errorf("the right WRITE on the transactional id %s is missing: %w", id, err)
 	case errors.Is(err, kerr.InvalidTransactionTimeout):
-		return fmt.Errorf("the brokers allow no transaction of %s: lower it, or raise their transaction.max.timeout.ms: %w", p.to.Timeout, err)
+		return fmt.Errorf("the brokers allow no transaction of %s: lower it, or raise their transaction.max.timeout.ms: %w", timeout, err)
 	}
 	return err
 }
