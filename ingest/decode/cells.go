@@ -150,9 +150,15 @@ func (r *cells) int(c *codec, t token) (schema.Value, error) {
 		return schema.IntValue(schema.BoolValue(t.kind == kindTrue).I), nil
 	}
 	n, err := r.whole(t)
-	switch {
-	case err != nil:
+	if err != nil {
 		return schema.Value{}, err
+	}
+	return c.integer(n)
+}
+
+// integer is a cell of an integer column.
+func (c *codec) integer(n int64) (schema.Value, error) {
+	switch {
 	case n < c.lo:
 		return schema.Value{}, errSmall
 	case n > c.hi:
@@ -161,13 +167,19 @@ func (r *cells) int(c *codec, t token) (schema.Value, error) {
 	return schema.IntValue(n), nil
 }
 
+// unwrapped is a cell of a BIGINT UNSIGNED column, of which the largest integers come
+// as negative ones.
+func unwrapped(n int64, arena *change.Arena) schema.Value {
+	if n >= 0 {
+		return schema.Value{Kind: schema.Dec, I: n}
+	}
+	return decimalValue(false, uint128{0, uint64(n)}, arena)
+}
+
 func (r *cells) unsigned(c *codec, t token) (schema.Value, error) {
 	if t.kind == kindNumber && t.flags&flagInteger != 0 {
 		if n, ok := integer(r.raw(t)); ok {
-			if n >= 0 {
-				return schema.Value{Kind: schema.Dec, I: n}, nil
-			}
-			return decimalValue(false, uint128{0, uint64(n)}, r.arena), nil
+			return unwrapped(n, r.arena), nil
 		}
 	}
 	v, err := r.decimal(c, t)
@@ -206,7 +218,6 @@ func (r *cells) float(c *codec, t token) (schema.Value, error) {
 }
 
 func (r *cells) decimal(c *codec, t token) (v schema.Value, err error) {
-	long := c.enc == encLongDecimal
 	raw := r.raw(t)
 	switch t.kind {
 	case kindNumber:
@@ -223,23 +234,33 @@ func (r *cells) decimal(c *codec, t token) (v schema.Value, err error) {
 			if b, err = decodeBase64(b, raw); err != nil {
 				return v, err
 			}
-			if long {
-				s, err := longDecimalBytes(b, c.precision, c.scale)
-				return schema.StringValue(s), err
-			}
-			return decimalBytes(b, c.precision, c.scale, r.arena)
+			return c.decimalBytes(b, r.arena)
 		}
 	default:
 		return v, wrongKind(t.kind, "a decimal")
 	}
-	if long {
-		s, err := longDecimalText(view(raw), c.precision, c.scale)
-		return schema.StringValue(s), err
-	}
-	if v, err = parseDecimal(view(raw), c.precision, c.scale, r.arena); err == errNotDecimal {
+	if v, err = c.decimalText(view(raw), r.arena); err == errNotDecimal && c.enc == encDecimal {
 		err = errNotDecimalText
 	}
 	return v, err
+}
+
+// decimalBytes is a cell of a decimal column from an unscaled integer in bytes.
+func (c *codec) decimalBytes(b []byte, arena *change.Arena) (schema.Value, error) {
+	if c.enc == encLongDecimal {
+		s, err := longDecimalBytes(b, c.precision, c.scale)
+		return schema.StringValue(s), err
+	}
+	return decimalBytes(b, c.precision, c.scale, arena)
+}
+
+// decimalText is a cell of a decimal column from a number's text.
+func (c *codec) decimalText(s string, arena *change.Arena) (schema.Value, error) {
+	if c.enc == encLongDecimal {
+		s, err := longDecimalText(s, c.precision, c.scale)
+		return schema.StringValue(s), err
+	}
+	return parseDecimal(s, c.precision, c.scale, arena)
 }
 
 func (r *cells) days(t token) (schema.Value, error) {
@@ -248,20 +269,30 @@ func (r *cells) days(t token) (schema.Value, error) {
 		if err != nil {
 			return schema.Value{}, err
 		}
-		days, zero, err := parseDate(s)
-		if zero || err != nil {
-			return schema.Value{}, err
-		}
-		return schema.IntValue(days), nil
+		return dateText(s)
 	}
 	n, err := r.whole(t)
-	if err == nil && int64(int32(n)) != n {
-		err = errTimeRange
-	}
 	if err != nil {
 		return schema.Value{}, err
 	}
-	return schema.IntValue(n), nil
+	return dateOf(n)
+}
+
+// dateText is the cell of a date's text; a zero date is NULL.
+func dateText(s string) (schema.Value, error) {
+	days, zero, err := parseDate(s)
+	if zero || err != nil {
+		return schema.Value{}, err
+	}
+	return schema.IntValue(days), nil
+}
+
+// dateOf is the cell of days since 1970.
+func dateOf(days int64) (schema.Value, error) {
+	if int64(int32(days)) != days {
+		return schema.Value{}, errTimeRange
+	}
+	return schema.IntValue(days), nil
 }
 
 func (r *cells) time(c *codec, t token) (schema.Value, error) {
@@ -270,20 +301,31 @@ func (r *cells) time(c *codec, t token) (schema.Value, error) {
 		if err != nil {
 			return schema.Value{}, err
 		}
-		v, err := timeText(s, c.typ)
-		if c.zone != nil && errors.Is(err, errZone) {
-			v, err = timeText(s, schema.Of(schema.TimestampNTZ))
-			v.I = inZone(v, c.zone)
-		}
-		return v, err
+		return c.timeText(s)
 	}
 	n, err := r.whole(t)
-	if err == nil && c.unit == noUnit {
-		err = errNoUnit
+	if err != nil {
+		return schema.Value{}, err
 	}
-	if err == nil {
-		n, err = c.unit.inMicros(n)
+	return c.timeOf(n)
+}
+
+// timeText is a cell of a time column from its text.
+func (c *codec) timeText(s string) (schema.Value, error) {
+	v, err := timeText(s, c.typ)
+	if c.zone != nil && errors.Is(err, errZone) {
+		v, err = timeText(s, schema.Of(schema.TimestampNTZ))
+		v.I = inZone(v, c.zone)
 	}
+	return v, err
+}
+
+// timeOf is a cell of a time column from an integer of the column's unit.
+func (c *codec) timeOf(n int64) (schema.Value, error) {
+	if c.unit == noUnit {
+		return schema.Value{}, errNoUnit
+	}
+	n, err := c.unit.inMicros(n)
 	if err == nil && c.typ.Primitive != schema.Long && (n < minTimestamp || n > maxTimestamp) {
 		err = errTimeRange
 	}
@@ -407,12 +449,7 @@ func (r *cells) bits(c *codec, t token) (schema.Value, error) {
 		if err != nil {
 			return schema.Value{}, err
 		}
-		for i, x := range b {
-			if i >= 8 && x != 0 {
-				return schema.Value{}, errLarge
-			}
-			n |= uint64(x) << (8 * min(i, 7))
-		}
+		return c.bitsBytes(b, r.arena)
 	case kindNumber:
 		v, err := parseDecimal(view(r.raw(t)), 20, 0, nil)
 		if err != nil {
@@ -429,11 +466,27 @@ func (r *cells) bits(c *codec, t token) (schema.Value, error) {
 	default:
 		return schema.Value{}, wrongKind(t.kind, "base64 or a number")
 	}
+	return c.bits(n, r.arena)
+}
+
+// bitsBytes is a cell of a bit column from its bytes, the lowest first.
+func (c *codec) bitsBytes(b []byte, arena *change.Arena) (schema.Value, error) {
+	var n uint64
+	for i, x := range b {
+		if i >= 8 && x != 0 {
+			return schema.Value{}, errLarge
+		}
+		n |= uint64(x) << (8 * min(i, 7))
+	}
+	return c.bits(n, arena)
+}
+
+func (c *codec) bits(n uint64, arena *change.Arena) (schema.Value, error) {
 	if c.length < 64 && n>>c.length != 0 {
 		return schema.Value{}, errLarge
 	}
 	if c.typ.Primitive == schema.DecimalType {
-		return decimalValue(false, uint128{0, n}, r.arena), nil
+		return decimalValue(false, uint128{0, n}, arena), nil
 	}
 	return schema.IntValue(int64(n)), nil
 }

@@ -92,8 +92,7 @@ func (s *shape) fits(b []byte, members []member) bool {
 var errNoName = errors.New("a column without name")
 
 func (r *rowSchema) build(b []byte, members []member) (*shape, error) {
-	s := &shape{cols: &change.Columns{}, timeAt: -1}
-	seen := make(map[string]bool, len(members))
+	raws, names := make([]string, len(members)), make([]string, len(members))
 	for i := range members {
 		raw := string(b[members[i].name.start:members[i].name.end])
 		name := raw
@@ -104,6 +103,21 @@ func (r *rowSchema) build(b []byte, members []member) (*shape, error) {
 			}
 			name = string(out)
 		}
+		raws[i], names[i] = raw, name
+	}
+	s, err := r.shapeOf(names)
+	if err != nil {
+		return nil, err
+	}
+	s.names = raws
+	return s, nil
+}
+
+// shapeOf makes the shape of a row with columns of these names.
+func (r *rowSchema) shapeOf(names []string) (*shape, error) {
+	s := &shape{cols: &change.Columns{}, timeAt: -1}
+	seen := make(map[string]bool, len(names))
+	for i, name := range names {
 		switch {
 		case name == "":
 			return nil, errNoName
@@ -112,7 +126,6 @@ func (r *rowSchema) build(b []byte, members []member) (*shape, error) {
 		}
 		seen[name] = true
 		c := r.codec(name)
-		s.names = append(s.names, raw)
 		s.codecs = append(s.codecs, c)
 		s.cols.List = append(s.cols.List, change.Column{Name: name, Type: c.result()})
 		if c.result().Primitive != schema.Unknown {

@@ -86,8 +86,12 @@ func (s *source) find(b []byte, members []member) error {
 func (s *source) of(table string, r *cells) bool {
 	db, ok1 := s.str(slotDB, r)
 	name, ok2 := s.str(slotTable, r)
-	return ok1 && ok2 && len(table) == len(db)+1+len(name) &&
-		strings.HasPrefix(table, db) && table[len(db)] == '.' && strings.HasSuffix(table, name)
+	return ok1 && ok2 && isTable(table, db, name)
+}
+
+// isTable reports whether table is "db.name".
+func isTable(table, db, name string) bool {
+	return len(table) == len(db)+1+len(name) && strings.HasPrefix(table, db) && table[len(db)] == '.' && strings.HasSuffix(table, name)
 }
 
 // str gives a string member; ok is false where it is none.
@@ -122,18 +126,34 @@ func (s *source) time(at slot, r *cells) (int64, bool) {
 // eventTime gives the event's time in microseconds, 0 where it has none: the
 // finest of the three times that agrees with ts_ms.
 func (s *source) eventTime(r *cells) (int64, error) {
-	ms, ok := s.time(slotTsMs, r)
-	if us, fine := s.time(slotTsUs, r); fine && (!ok || floorDiv(us, 1000) == ms) {
-		return us, nil
-	}
-	if ns, fine := s.time(slotTsNs, r); fine && (!ok || floorDiv(ns, 1_000_000) == ms) {
-		return floorDiv(ns, 1000), nil
-	}
-	if !ok && s.at[slotTsMs].kind == kindNumber && s.at[slotTsMs].flags&flagInteger != 0 || // past 64 bits
-		ms > math.MaxInt64/1000 || ms < math.MinInt64/1000 {
+	var ms, us, ns sourceTime
+	ms.n, ms.ok = s.time(slotTsMs, r)
+	us.n, us.ok = s.time(slotTsUs, r)
+	ns.n, ns.ok = s.time(slotTsNs, r)
+	t, ok := eventTime(ms, us, ns)
+	beyond := t == 0 && !ms.ok && s.at[slotTsMs].kind == kindNumber && s.at[slotTsMs].flags&flagInteger != 0 // past 64 bits
+	if !ok || beyond {
 		return 0, fmt.Errorf("source.ts_ms is %.30s: %w", r.raw(s.at[slotTsMs]), errTimeRange)
 	}
-	return ms * 1000, nil
+	return t, nil
+}
+
+// sourceTime is one of the three times of a source block.
+type sourceTime struct {
+	n  int64
+	ok bool // it is there
+}
+
+// eventTime gives the finest of the three that agrees with the milliseconds, in
+// microseconds; ok is false where it can't be microseconds in 64 bits.
+func eventTime(ms, us, ns sourceTime) (t int64, ok bool) {
+	switch {
+	case us.ok && (!ms.ok || floorDiv(us.n, 1000) == ms.n):
+		return us.n, true
+	case ns.ok && (!ms.ok || floorDiv(ns.n, 1_000_000) == ms.n):
+		return floorDiv(ns.n, 1000), true
+	}
+	return ms.n * 1000, ms.n <= math.MaxInt64/1000 && ms.n >= math.MinInt64/1000
 }
 
 func floorDiv(a, b int64) int64 {
@@ -147,11 +167,9 @@ func floorDiv(a, b int64) int64 {
 // position gives the place in the binlog; ok is false where there is none.
 func (s *source) position(r *cells) (p change.Position, ok bool, err error) {
 	file, _ := s.str(slotFile, r)
-	number := file[strings.LastIndexByte(file, '.')+1:]
-	if number == "" || len(number) > 18 || !allDigits(number) {
+	if p.File, ok = fileNumber(file); !ok {
 		return p, false, nil
 	}
-	p.File, _ = integer([]byte(number))
 	if s.at[slotPos].kind == kindNone {
 		return p, false, fmt.Errorf("source has the file %.40q but no pos", file)
 	}
@@ -166,13 +184,28 @@ func (s *source) position(r *cells) (p change.Position, ok bool, err error) {
 	return p, true, nil
 }
 
+// fileNumber is the number in which the name of a binlog file ends.
+func fileNumber(file string) (int64, bool) {
+	number := file[strings.LastIndexByte(file, '.')+1:]
+	if number == "" || len(number) > 18 || !allDigits(number) {
+		return 0, false
+	}
+	return integer([]byte(number))
+}
+
 // load tells a read of a table from a change of it.
 func (s *source) load(r *cells) (read bool, load change.Load) {
 	t := s.at[slotSnapshot]
 	if t.kind == kindTrue {
 		return true, 0
 	}
-	switch snapshot, _ := s.str(slotSnapshot, r); snapshot {
+	snapshot, _ := s.str(slotSnapshot, r)
+	return snapshotLoad(snapshot)
+}
+
+// snapshotLoad is what source.snapshot says.
+func snapshotLoad(snapshot string) (read bool, load change.Load) {
+	switch snapshot {
 	case "true":
 		return true, 0
 	// A snapshot of several tables flags each table's own first and last read.
