@@ -380,6 +380,9 @@ func (l *Lane) state() *snapshotter.State { return &l.p.State }
 
 // take gives one record its fate. release tells that held changes are due now.
 func (l *Lane) take(p *snapshotter.Partition, r *change.Record, c *change.Change, decodeErr error) (release bool, err error) {
+	if err := undecided(decodeErr); err != nil {
+		return false, err
+	}
 	b := l.batch
 	b.records++
 	if r.Row == 0 {
@@ -423,6 +426,15 @@ func (l *Lane) take(p *snapshotter.Partition, r *change.Record, c *change.Change
 		}
 	}
 	return false, l.deadLetter(r, rej, l.state().Open, false)
+}
+
+// undecided refuses a stream of which no record can be judged before a setting is
+// chosen: its dead letters would be all of it.
+func undecided(decodeErr error) error {
+	if errors.Is(decodeErr, decode.ErrTombstones) {
+		return fmt.Errorf("%w: %w", ErrRefused, decodeErr)
+	}
+	return nil
 }
 
 func (l *Lane) rejected(r *change.Record, err error) *rejection {

@@ -561,6 +561,9 @@ func (l *Lane) startOf(id change.PartitionID) int64 {
 
 // firstLabelOf gives the label of a record that has one; it finds the key too.
 func (l *Lane) firstLabelOf(cursor *snapshotter.Cursor, r *change.Record, c *change.Change, decodeErr error) (label snapshotter.Label, ok bool, err error) {
+	if err := undecided(decodeErr); err != nil {
+		return 0, false, err
+	}
 	if l.rejected(r, decodeErr) != nil || c.Op == change.Filtered || c.Op == change.Tombstone {
 		return 0, false, nil
 	}

@@ -88,6 +88,9 @@ func decodeOptions(t *config.Table) (o decode.Options, types map[string]schema.T
 		Tombstones: t.Tombstones,
 		KeyColumns: t.Key,
 	}
+	if !t.TombstonesChosen {
+		o.Tombstones = "" // so that a format which needs the choice asks for it
+	}
 	if t.Canal.Timezone != "" {
 		if o.Canal.Timezone, err = time.LoadLocation(t.Canal.Timezone); err != nil {
 			return o, nil, usagef("table %s: canal.timezone: %w", t.Name, err)

@@ -50,14 +50,7 @@ func (d *debezium) Decode(rec *change.Record, arena *change.Arena, out *change.C
 	out.Reset()
 	d.seen = foreign
 	d.cells.arena = arena
-	for i := range rec.Headers {
-		switch rec.Headers[i].Key {
-		case "__debezium.oldkey":
-			out.OldKeyHeader = true
-		case "__debezium.newkey":
-			out.NewKeyHeader = true
-		}
-	}
+	d.keyHeaders(rec, out)
 	if len(rec.Value) > math.MaxInt32 || len(rec.Key) > math.MaxInt32 {
 		return decodeError("the record is larger than 2 GiB")
 	}
@@ -86,6 +79,18 @@ func (d *debezium) Decode(rec *change.Record, arena *change.Arena, out *change.C
 	return err
 }
 
+// keyHeaders notes whether the record is one half of a key change.
+func (d *debezium) keyHeaders(rec *change.Record, out *change.Change) {
+	for i := range rec.Headers {
+		switch rec.Headers[i].Key {
+		case "__debezium.oldkey":
+			out.OldKeyHeader = true
+		case "__debezium.newkey":
+			out.NewKeyHeader = true
+		}
+	}
+}
+
 func (d *debezium) tombstone(rec *change.Record, out *change.Change) error {
 	d.seen = neutral
 	out.Op = change.Tombstone
@@ -97,7 +102,7 @@ func (d *debezium) tombstone(rec *change.Record, out *change.Change) error {
 }
 
 var (
-	errNoOp     = errors.New("no envelope: op and source are missing; were the records flattened (ExtractNewRecordState)?")
+	errNoOp     = errors.New("no envelope: op and source are missing; were the records flattened (ExtractNewRecordState: format debezium-flat)?")
 	errNoSource = errors.New("no source block in the envelope")
 )
 

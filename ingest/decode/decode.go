@@ -2,6 +2,7 @@ package decode
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -48,8 +49,9 @@ type Options struct {
 	// "column:NAME". A column's integer of unknown type is milliseconds, a
 	// timestamp_ntz is taken as UTC; NULL or no such column is no time.
 	EventTime string
-	// Tombstones is "ignore" (default) or "delete": then one needs a readable key.
-	// The Change is a Tombstone with its Key either way.
+	// Tombstones is "ignore" or "delete": then one needs a readable key. The Change is
+	// a Tombstone with its Key either way. Empty means that nothing was said: "ignore",
+	// but a format that needs a choice gives ErrTombstones.
 	Tombstones string
 	// UnavailableValue marks a cell that the source did not send; "" is
 	// DefaultUnavailable. Its base64 form counts too.
@@ -172,6 +174,7 @@ type format struct {
 // formats is the registry; "auto" tries in this order.
 var formats = []format{
 	{"debezium-json", func(o *Options) recogniser { return newDebezium(o) }},
+	{DebeziumFlat, func(o *Options) recogniser { return newDebeziumFlat(o) }},
 	{"maxwell", func(o *Options) recogniser { return newMaxwell(o) }},
 	{CanalJSON, func(o *Options) recogniser { return newCanal(o) }},
 }
@@ -204,6 +207,8 @@ func New(name string, opts Options) (Decoder, error) {
 	}
 	return nil, fmt.Errorf("change format %q is unknown, set one of %q", name, Formats())
 }
+
+var errUnproved = errors.New("any object could be one, and no member shows it")
 
 // auto tries the formats until a record shows which one it is.
 type auto struct {
@@ -259,6 +264,9 @@ func (a *auto) Decode(rec *change.Record, arena *change.Arena, out *change.Chang
 		}
 		if e, ok := err.(*Error); ok {
 			err = e.Err
+		}
+		if err == nil || errors.Is(err, ErrTombstones) {
+			err = errUnproved // to be stopped at once it must be of the format
 		}
 		if err = fmt.Errorf("%s: %w", d.Format(), err); all != nil {
 			err = fmt.Errorf("%w; %w", all, err)

@@ -1,6 +1,6 @@
 // Package decode turns the bytes of a Kafka record into a change.Change.
 //
-// It owns the change formats (Debezium JSON, Maxwell, Canal), the table of types from
+// It owns the change formats (Debezium JSON and its flattened form, Maxwell, Canal), the table of types from
 // the source's to Delta's, and the exact conversion of one cell.
 //
 // Nouns: Decoder (one format, one goroutine), Options (what the configuration
@@ -52,6 +52,14 @@
 // The record key is read where it is a JSON object of cells. Any other key is
 // no key, and an error only where nothing else tells the row: a delete without
 // before, a tombstone under Options.Tombstones "delete".
+//
+// # Flattened Debezium, points decided
+//
+// The members of a row that begin with __ are taken out of it, those that
+// Options.Columns names excepted, and stand for the members of an envelope and its
+// source block. __deleted goes before __op; without both a row is an Insert. A
+// file without pos is no position. Without __deleted, and with Options.Tombstones
+// empty, nothing tells how deletes come: ErrTombstones.
 //
 // # Maxwell, points decided
 //

@@ -36,6 +36,7 @@ const (
 	hasID
 	hasType
 	hasData
+	hasMeta // a member that begins with __, as flattened records have
 	hasOther
 )
 
@@ -81,11 +82,14 @@ func memberBit(name string) uint32 {
 	case "data":
 		return hasData
 	}
+	if strings.HasPrefix(name, "__") {
+		return hasMeta
+	}
 	return hasOther
 }
 
 // repeatable are the bits that stand for more than one name, or decide nothing.
-const repeatable = hasOther | hasFineTime | hasDDL | hasDatabase | hasStatus | hasID | hasType | hasData
+const repeatable = hasOther | hasFineTime | hasDDL | hasDatabase | hasStatus | hasID | hasType | hasData | hasMeta
 
 // read notes the members of the object whose brace is before i: the record,
 // or its payload. It gives the index behind the object, or -1.
@@ -189,6 +193,8 @@ func (d *debezium) says(e *envelope) bool {
 	only := func(bits uint32) bool { return e.has&^(bits|hasSchema|hasPayload) == 0 }
 	word := func(t token) string { return strings.ToLower(string(d.scan.b[t.start:t.end])) }
 	switch {
+	case e.has&hasMeta != 0: // a flattened row, whatever its columns are called
+		return false
 	case e.has&(hasDDL|hasDatabase) == hasDDL|hasDatabase:
 		return true
 	case e.has&hasTime != 0 && only(hasTime|hasFineTime):
