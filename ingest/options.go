@@ -242,7 +242,7 @@ func (o *Options) Validate() error {
 // checkRows refuses formats whose records hold several rows for a table whose rows
 // are told apart by their records.
 func (o *Options) checkRows(format string) error {
-	if o.Append && format == decode.CanalJSON {
+	if o.Append && decode.ManyRows(format) {
 		return fmt.Errorf("mode append tells rows apart by their records, and one of %s may hold several: set a key", format)
 	}
 	return nil

@@ -101,7 +101,9 @@ func (l *rowList) read(s *scanner, i int) int {
 			return i
 		}
 		r.end, r.next = int32(i), int32(len(l.members))
-		l.rows = append(l.rows, r)
+		if l.rows = append(l.rows, r); len(l.rows) > maxRows {
+			return s.failWith(i, errManyRows)
+		}
 		i = s.space(i)
 		switch {
 		case i < len(s.b) && s.b[i] == ']':

@@ -3,6 +3,7 @@ package decode
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -378,7 +379,7 @@ func TestAuto(t *testing.T) {
 	for _, step := range []struct{ value, format, fault string }{
 		{"", "", ""},
 		{`{"ts_ms":1}`, "", ""},
-		{`{"database":"d","table":"t","type":"insert"}`, "", `decode: no record of a known format (set format to one of ["debezium-json" "debezium-flat" "maxwell" "canal-json"]): debezium-json: no envelope: op and source are missing; were the records flattened (ExtractNewRecordState: format debezium-flat)?; debezium-flat: any object could be one, and no member shows it; maxwell: the record has no data`},
+		{`{"database":"d","table":"t","type":"insert"}`, "", fmt.Sprintf("decode: no record of a known format (set format to one of %q): ", Formats()[1:]) + `debezium-json: no envelope: op and source are missing; were the records flattened (ExtractNewRecordState: format debezium-flat)?; debezium-flat: any object could be one, and no member shows it; maxwell: the record has no data`},
 		{`{"op":"c","after":{"n":"\ud800"},` + src + `}`, "debezium-json", "value of column"},
 		{`{"op":"c","after":{"n":1},` + src + `}`, "debezium-json", ""},
 		{`{"database":"d"}`, "debezium-json", "flattened"},
@@ -400,7 +401,7 @@ func TestOptions(t *testing.T) {
 		opts   Options
 		fault  string
 	}{
-		{"canal", Options{}, `change format "canal" is unknown, set one of ["auto" "debezium-json" "debezium-flat"`},
+		{"canal", Options{}, fmt.Sprintf("change format %q is unknown, set one of %q", "canal", Formats())},
 		{"auto", Options{EventTime: "column:"}, "event time"},
 		{"auto", Options{EventTime: "broker"}, "event time"},
 		{"auto", Options{Tombstones: "drop"}, "tombstones"},

@@ -165,6 +165,17 @@ type single struct{}
 func (single) Rows(*change.Record) int                 { return 1 }
 func (single) Alone(rec *change.Record) *change.Record { return rec }
 
+// maxRows bounds the rows of one record: each of them is a record of its own behind
+// the decoder, and takes some hundred bytes, however short it is.
+const maxRows = 1 << 18
+
+var errManyRows = fmt.Errorf("the record has more than %d rows", maxRows)
+
+// ManyRows reports whether a record of the format may hold several rows.
+func ManyRows(format string) bool {
+	return format == CanalJSON || format == CanalProtobuf
+}
+
 // format is an entry of the registry.
 type format struct {
 	name string
@@ -177,6 +188,7 @@ var formats = []format{
 	{DebeziumFlat, func(o *Options) recogniser { return newDebeziumFlat(o) }},
 	{"maxwell", func(o *Options) recogniser { return newMaxwell(o) }},
 	{CanalJSON, func(o *Options) recogniser { return newCanal(o) }},
+	{CanalProtobuf, func(o *Options) recogniser { return newPackets(o) }},
 }
 
 // Auto is the format that the first record with a value decides.

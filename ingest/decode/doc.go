@@ -1,6 +1,6 @@
 // Package decode turns the bytes of a Kafka record into a change.Change.
 //
-// It owns the change formats (Debezium JSON and its flattened form, Maxwell, Canal), the table of types from
+// It owns the change formats (see Formats), the table of types from
 // the source's to Delta's, and the exact conversion of one cell.
 //
 // Nouns: Decoder (one format, one goroutine), Options (what the configuration
@@ -76,6 +76,15 @@
 // is scanned once for all of them. There is no position; Position.Row orders the
 // rows of one record. mysqlType gives the types, Options.Columns goes before it.
 // Old releases of Flink CDC have deleted rows in old, with data null.
+//
+// # Canal's packets, points decided
+//
+// Canal and TiCDC fill in every field once: a known field twice, of another wire
+// type, or a string that is not UTF-8 is an error; unknown fields are passed over.
+// A record holds a change for each row, and one for each event without rows that is
+// no mark of a transaction. The row's place in its event is Position.Row, and goes
+// with a row that is kept alone as a property of its row change ("gscd.row").
+// An event's type must agree with its header's; both left out it is an update.
 //
 // # Types
 //

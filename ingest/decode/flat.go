@@ -168,11 +168,17 @@ func (f *flat) when(slot int, in unit, rec *change.Record, out *change.Change) e
 	if err != nil {
 		return err
 	}
-	switch f.opts.EventTime {
+	return timeOf(f.names[slot], n, in, f.opts, rec, out)
+}
+
+// timeOf fills in the event time: n in the unit given, which the record calls by
+// the name, or the broker's.
+func timeOf(name string, n int64, in unit, o *Options, rec *change.Record, out *change.Change) (err error) {
+	switch o.EventTime {
 	case "", "source":
 		us, err := in.inMicros(n)
 		if err != nil || us > maxTimestamp || us < minTimestamp {
-			return fmt.Errorf("%s is %d: %w", f.names[slot], n, errTimeRange)
+			return fmt.Errorf("%s is %d: %w", name, n, errTimeRange)
 		}
 		out.EventTime = us
 	case "kafka":
