@@ -2,7 +2,10 @@ package binlog
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/go-mysql-org/go-mysql/mysql"
 	"github.com/go-mysql-org/go-mysql/replication"
@@ -24,7 +27,7 @@ func (g gtid) String() string { return g.text }
 type executed struct {
 	start   string
 	mysql   *mysql.MysqlGTIDSet
-	mariadb *mysql.MariadbGTIDSet
+	mariadb map[uint32]mysql.MariadbGTID // the last of each domain
 	wait    []gtid
 	known   bool // the set at the begin of the log is
 	decided bool
@@ -36,19 +39,24 @@ func (e *executed) flavor(mariadb bool) error {
 		return nil
 	}
 	e.decided, e.known = true, e.start != ""
-	kind := mysql.MySQLFlavor
-	if mariadb {
-		kind = mysql.MariaDBFlavor
+	if !mariadb {
+		set, err := mysql.ParseMysqlGTIDSet(e.start)
+		if err != nil {
+			return fmt.Errorf("the GTID set to start at is %q: %w", e.start, err)
+		}
+		e.mysql = set.(*mysql.MysqlGTIDSet)
+		return nil
 	}
-	set, err := mysql.ParseGTIDSet(kind, e.start)
-	if err != nil {
-		return fmt.Errorf("the GTID set to start at is %q: %w", e.start, err)
-	}
-	switch set := set.(type) {
-	case *mysql.MysqlGTIDSet:
-		e.mysql = set
-	case *mysql.MariadbGTIDSet:
-		e.mariadb = set
+	e.mariadb = map[uint32]mysql.MariadbGTID{}
+	for text := range strings.SplitSeq(e.start, ",") {
+		if text = strings.TrimSpace(text); text == "" {
+			continue
+		}
+		g, err := mysql.ParseMariadbGTID(text)
+		if err != nil {
+			return fmt.Errorf("the GTID set to start at is %q: %w", e.start, err)
+		}
+		e.mariadb[g.DomainID] = *g
 	}
 	return nil
 }
@@ -82,10 +90,8 @@ func (e *executed) list(body []byte) error {
 	}
 	e.known = true
 	for range n {
-		g := &mysql.MariadbGTID{DomainID: uint32(c.uint(4)), ServerID: uint32(c.uint(4)), SequenceNumber: c.uint(8)}
-		if err := e.mariadb.AddSet(g); err != nil {
-			return corrupt("list of GTIDs: %v", err)
-		}
+		g := mysql.MariadbGTID{DomainID: uint32(c.uint(4)), ServerID: uint32(c.uint(4)), SequenceNumber: c.uint(8)}
+		e.mariadb[g.DomainID] = g
 	}
 	return nil
 }
@@ -101,7 +107,7 @@ func (e *executed) add(g gtid) {
 func (e *executed) addOne(g gtid) {
 	switch {
 	case g.of != nil && e.mariadb != nil:
-		_ = e.mariadb.AddSet(g.of) // an older one changes nothing
+		e.mariadb[g.of.DomainID] = *g.of
 		e.known = true
 	case g.gno != 0 && e.mysql != nil:
 		e.mysql.AddGTIDWithTag(g.sid, g.tag, g.gno)
@@ -120,7 +126,12 @@ func (e *executed) String() string {
 	case !e.known:
 		return e.start
 	case e.mariadb != nil:
-		return e.mariadb.String()
+		var out []string
+		for _, domain := range slices.Sorted(maps.Keys(e.mariadb)) {
+			g := e.mariadb[domain]
+			out = append(out, g.String())
+		}
+		return strings.Join(out, ",")
 	case e.mysql != nil:
 		return e.mysql.String()
 	}

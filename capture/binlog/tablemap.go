@@ -201,7 +201,7 @@ func (m *mapped) readOptional(c *cursor, mariadb bool) error {
 	characters := func(col *mappedColumn) bool { return col.characters(mariadb) }
 	labelled := func(col *mappedColumn) bool { return col.labelled(mariadb) }
 	for len(c.b) > 0 && c.err == nil {
-		kind := c.uint(1)
+		kind := byte(c.uint(1))
 		v := cursor{b: c.text()}
 		if c.err != nil {
 			break

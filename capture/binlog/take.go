@@ -92,8 +92,7 @@ func (r *Reader) take(raw []byte) (end bool, err error) {
 // rotate goes on to another file. The artificial event that names the file at its begin
 // has a checksum or not, whatever the file has.
 func (r *Reader) rotate(raw []byte) error {
-	artificial := r.header.Flags&replication.LOG_EVENT_ARTIFICIAL_F != 0 || r.header.LogPos == 0
-	if !artificial && r.summed && !checksumFits(raw) {
+	if r.header.LogPos != 0 && r.summed && !checksumFits(raw) {
 		return corrupt("the checksum of a ROTATE event is wrong")
 	}
 	if len(raw) < headerSize+8 {
