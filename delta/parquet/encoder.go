@@ -43,7 +43,7 @@ type (
 type EncoderOptions struct {
 	// Codec compresses the pages; default Zstd.
 	Codec Codec
-	// RowGroupRows cuts row groups, default 1<<20. Row groups are also cut near
+	// RowGroupRows cuts row groups, default 128 Ki. Row groups are also cut near
 	// RowGroupBytes of values, default 128 MiB: a Stream holds one of them at a time.
 	RowGroupRows  int
 	RowGroupBytes int64
@@ -88,7 +88,7 @@ type Encoder struct {
 // there are statistics of their fields; arrays and maps have none.
 func NewEncoder(columns []Column, opts EncoderOptions) (*Encoder, error) {
 	if opts.RowGroupRows <= 0 {
-		opts.RowGroupRows = 1 << 20
+		opts.RowGroupRows = 128 << 10
 	}
 	if opts.RowGroupBytes <= 0 {
 		opts.RowGroupBytes = 128 << 20

@@ -107,6 +107,7 @@ func (s *Scan) readRows(ctx context.Context, add *action.Add, wanted func(row ui
 	}
 	seen := int64(0) // rows that were read or skipped
 	options := parquet.ScanOptions{BatchRows: rowsAtOnce(add.Size, file.NumRows())}
+	var failed error // in reading the filter's columns
 	if skip != nil {
 		options.SkipRowGroup = func(group int) bool {
 			if !skip.group(group) {
@@ -115,8 +116,15 @@ func (s *Scan) readRows(ctx context.Context, add *action.Add, wanted func(row ui
 			seen += file.RowGroupRows(group)
 			return true
 		}
+		first, err := s.newSieve(add, file, wanted, options.BatchRows)
+		if err != nil {
+			return err
+		}
 		options.Rows = func(group int) []parquet.RowRange {
 			ranges := skip.rows(group)
+			if first != nil && failed == nil {
+				ranges, failed = first.rows(ctx, group, ranges)
+			}
 			if ranges != nil {
 				seen += file.RowGroupRows(group)
 			}
@@ -131,6 +139,9 @@ func (s *Scan) readRows(ctx context.Context, add *action.Add, wanted func(row ui
 		if err != nil {
 			return FileError(add, err)
 		}
+		if failed != nil {
+			break
+		}
 		for i, c := range s.data {
 			rows.columns[c] = batch.Columns[i]
 		}
@@ -138,6 +149,9 @@ func (s *Scan) readRows(ctx context.Context, add *action.Add, wanted func(row ui
 		if err := take(batch.FirstRow, batch.Rows); err != nil {
 			return err
 		}
+	}
+	if failed != nil {
+		return FileError(add, failed)
 	}
 	if seen != file.NumRows() {
 		return fmt.Errorf("%w: %s gave %d rows of %d", ErrFileMismatch, add.Path, seen, file.NumRows())

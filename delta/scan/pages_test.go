@@ -37,6 +37,12 @@ func (w *weighing) GetRange(ctx context.Context, key string, offset, length int6
 // sorted is a table of one file of one row group above 1 MiB, by id, in pages of 1000 rows.
 func sorted(t *testing.T) (*weighing, *delta.Snapshot, shopFile) {
 	t.Helper()
+	return weighed(t, func(i int) int64 { return int64(i) })
+}
+
+// weighed is such a table whose rows have these ids.
+func weighed(t *testing.T, id func(i int) int64) (*weighing, *delta.Snapshot, shopFile) {
+	t.Helper()
 	f := shopFile{city: schema.StringValue("Berlin"), pageRows: 1000}
 	random := rand.New(rand.NewPCG(1, 2))
 	for i := range 40_000 {
@@ -45,7 +51,7 @@ func sorted(t *testing.T) (*weighing, *delta.Snapshot, shopFile) {
 			text[j] = byte(' ' + random.IntN(90))
 		}
 		row := make([]schema.Value, len(shop.Fields))
-		row[0], row[2] = schema.IntValue(int64(i)), schema.StringValue(string(text))
+		row[0], row[2] = schema.IntValue(id(i)), schema.StringValue(string(text))
 		f.rows = append(f.rows, row)
 		if i%3 == 0 {
 			f.dead = append(f.dead, uint32(i))
@@ -92,6 +98,34 @@ func TestPagesAreSkipped(t *testing.T) {
 	}
 	if rows, part, much = read(scan.Options{Where: where(t, `id > 20500 AND id < 100`)}); len(rows) != 0 || much.PagesRead != 0 || part >= whole/4 {
 		t.Errorf("nothing: %d rows, %d bytes, %+v", len(rows), part, much)
+	}
+}
+
+// A filter on a column that says nothing of its pages is read ahead of the other columns:
+// of them only the pages with a row that it takes are read, unless it takes many.
+func TestTheFilterIsReadFirst(t *testing.T) {
+	store, snapshot, f := weighed(t, func(i int) int64 { return int64(i) * 7919 % 40_000 })
+	read := func(filter string) int64 {
+		o := scan.Options{}
+		if filter != "" {
+			o.Where = where(t, filter)
+		}
+		s, err := scan.New(store, snapshot, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		store.bytes.Store(0)
+		rows := collect(t, s)
+		if want := naive([]shopFile{f}, o); len(rows) == 0 || !slices.EqualFunc(rows, want, slices.Equal) {
+			t.Errorf("%q: %d rows, want %d", filter, len(rows), len(want))
+		}
+		return store.bytes.Load()
+	}
+	whole := read("")
+	for filter, most := range map[string]int64{`id = 7919`: whole / 8, `id IN (15838, 7919, 31676, 39999)`: whole / 4, `id < 20000`: whole * 5 / 4, `id < 400`: whole * 5 / 4} {
+		if bytes := read(filter); bytes > most {
+			t.Errorf("%q: %d bytes are read, of %d", filter, bytes, whole)
+		}
 	}
 }
 
