@@ -156,6 +156,8 @@ type Settings struct {
 	Format   string   `yaml:"format" default:"auto"`
 	Debezium Debezium `yaml:"debezium"`
 	Canal    Canal    `yaml:"canal"`
+	DMS      DMS      `yaml:"aws_dms"`
+	OGG      OGG      `yaml:"ogg"`
 	// Key columns; empty: what the records name.
 	Key []string `yaml:"key"`
 	// EventTime is source, kafka, or column:NAME.
@@ -209,6 +211,22 @@ type Debezium struct {
 type Canal struct {
 	// Timezone is the IANA name of the zone of Canal's process, in which it writes
 	// TIMESTAMP columns; "" is unknown.
+	Timezone string `yaml:"timezone"`
+}
+
+// DMS says how a task of AWS DMS was set up; "" is its default.
+type DMS struct {
+	// BeforeImage is the name of the object with the row before (FieldName).
+	BeforeImage string `yaml:"before_image"`
+	// BeforePrefix begins the columns with values before (add-before-image-columns).
+	BeforePrefix string `yaml:"before_prefix"`
+	// KeyChanges is none where no update changes a key.
+	KeyChanges string `yaml:"key_changes" oneof:"none"`
+}
+
+// OGG says how Oracle GoldenGate was set up.
+type OGG struct {
+	// Timezone is the IANA name of the zone of op_ts; "" is UTC.
 	Timezone string `yaml:"timezone"`
 }
 

@@ -69,9 +69,12 @@ func (r *reader) validate(cfg *Config, checks Checks) {
 		r.validateColumns(t, p, checks)
 		r.validateTimes(t, p)
 		r.validateRetention(t, p, cfg.Calendar.Granularity)
-		if t.Canal.Timezone != "" && checks.Zone != nil {
-			if err := checks.Zone(t.Canal.Timezone); err != nil {
-				r.at(p+".canal.timezone", "%v", err)
+		for _, z := range []struct{ key, zone string }{{"canal", t.Canal.Timezone}, {"ogg", t.OGG.Timezone}} {
+			if z.zone == "" || checks.Zone == nil {
+				continue
+			}
+			if err := checks.Zone(z.zone); err != nil {
+				r.at(p+"."+z.key+".timezone", "%v", err)
 			}
 		}
 		if checks.Format != nil {

@@ -71,9 +71,9 @@ func (l *Lane) upsert(c *change.Change, old, new string, m snapshotter.Meta, tak
 	if old != "" {
 		keepsOf = old
 	}
-	keeps := c.Op == change.Update
+	keeps := c.Op == change.Update && !c.Whole
 	partial := keeps && l.columns.shape(c.Columns).lacksOld
-	if l.o.MissingColumn == Fail && l.columns.shape(c.Columns).lacksOld {
+	if l.o.MissingColumn == Fail && !c.Whole && l.columns.shape(c.Columns).lacksOld {
 		return false, nil, fmt.Errorf("%w: the record lacks the column%s %s that the table has (missing_column: fail)", ErrRefused, plural(l.missing(c)), strings.Join(l.missing(c), ", "))
 	}
 	for i := 0; i < len(c.After) && !partial; i++ {
@@ -101,6 +101,9 @@ func (l *Lane) upsert(c *change.Change, old, new string, m snapshotter.Meta, tak
 	newFresh, err := l.fresh(l.stand(new), m, taken)
 	if err != nil {
 		return false, nil, err
+	}
+	if newFresh && c.KeyUnsure && !l.stand(new).live {
+		return false, reject("key", "an update of a key that has no row, and no row before in the record: if it changed the key, the old row can't be found; have the source send before images"), nil
 	}
 	var row []schema.Value
 	var base upsert.Ref

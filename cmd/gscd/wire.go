@@ -84,6 +84,7 @@ func decodeOptions(t *config.Table) (o decode.Options, types map[string]schema.T
 		Source:     t.Source,
 		Columns:    map[string]decode.ColumnSpec{},
 		Debezium:   decode.Debezium{Decimals: t.Debezium.Decimals, Unsigned: t.Debezium.Unsigned, Binary: t.Debezium.Binary},
+		DMS:        decode.DMS{BeforeImage: t.DMS.BeforeImage, BeforePrefix: t.DMS.BeforePrefix, KeyChanges: t.DMS.KeyChanges},
 		EventTime:  t.EventTime,
 		Tombstones: t.Tombstones,
 		KeyColumns: t.Key,
@@ -94,6 +95,11 @@ func decodeOptions(t *config.Table) (o decode.Options, types map[string]schema.T
 	if t.Canal.Timezone != "" {
 		if o.Canal.Timezone, err = time.LoadLocation(t.Canal.Timezone); err != nil {
 			return o, nil, usagef("table %s: canal.timezone: %w", t.Name, err)
+		}
+	}
+	if t.OGG.Timezone != "" {
+		if o.OGG.Timezone, err = time.LoadLocation(t.OGG.Timezone); err != nil {
+			return o, nil, usagef("table %s: ogg.timezone: %w", t.Name, err)
 		}
 	}
 	types = map[string]schema.Type{}

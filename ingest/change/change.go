@@ -142,6 +142,12 @@ type Change struct {
 	// GTID as the source prints it, empty where there is none.
 	GTID string
 	Load Load
+	// Whole tells of an update that columns which After lacks are NULL: the format leaves
+	// out NULLs, and never what did not change.
+	Whole bool
+	// KeyUnsure tells of an update that nothing in the record says whether it changed
+	// the key: the row before is not there.
+	KeyUnsure bool
 	// OldKeyHeader tells that this is the second half of a key change that came as two records.
 	OldKeyHeader, NewKeyHeader bool
 }

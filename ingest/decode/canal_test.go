@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"io/fs"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -183,81 +181,6 @@ func TestCanalKinds(t *testing.T) {
 			t.Errorf("%s: %v, want %q", c.value, err, c.fault)
 		}
 	}
-}
-
-// TestCanalDamaged: every sample cut at every byte, and with a bit of every byte
-// turned, is a Change or an *Error.
-func TestCanalDamaged(t *testing.T) {
-	d, err := New(CanalJSON, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	samples := 0
-	check := func(value []byte, cut bool) {
-		rec := change.Record{Value: value}
-		rec.Rows = int32(d.Rows(&rec))
-		var c change.Change
-		var e *Error
-		if err := d.Decode(&rec, &change.Arena{}, &c); err != nil && !errors.As(err, &e) || cut && err == nil {
-			t.Fatalf("%s: %v", value, err)
-		}
-	}
-	for _, dir := range []string{"canal-json", "ticdc/canal-json", "flink-cdc"} {
-		err := filepath.WalkDir(cdcFile(t, dir), func(path string, _ fs.DirEntry, err error) error {
-			if err != nil || !strings.HasSuffix(path, ".jsonl") || strings.Contains(path, "debezium") {
-				return err
-			}
-			for _, sample := range lines(t, path) {
-				samples++
-				check(sample, false)
-				sample = bytes.TrimSpace(sample)
-				for i := range sample {
-					check(bytes.Clone(sample[:i]), true)
-					damaged := bytes.Clone(sample)
-					damaged[i] ^= 1 << (i % 8)
-					check(damaged, false)
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	if samples < 120 {
-		t.Errorf("%d samples", samples)
-	}
-}
-
-// FuzzCanal: whatever the bytes, a Change or an *Error for each row, its cells are of
-// their columns' types, and a row alone says what it says among others.
-func FuzzCanal(f *testing.F) {
-	f.Add([]byte(canalOf("UPDATE", `"data":[{"id":"1","v":"a"},{"id":"7","v":null}],"old":[{"v":"b"},{"id":"2"}]`)))
-	f.Add([]byte(`{"type":"INSERT","mysqlType":{"v":"set('a','b')","w":"binary(3)","x":"timestamp"},"old":[],"data":[{"v":"3","w":"ÿ","x":"2022-07-16 08:00:00"},{}]}`))
-	f.Fuzz(func(t *testing.T, value []byte) {
-		d, err := New(CanalJSON, Options{KeyColumns: []string{"id"}, Canal: Canal{Timezone: time.UTC}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		rec := change.Record{Value: bytes.Clone(value)}
-		rec.Rows = int32(d.Rows(&rec))
-		for ; rec.Row < rec.Rows; rec.Row++ {
-			var c, again change.Change
-			var e *Error
-			if err := d.Decode(&rec, &change.Arena{}, &c); err != nil {
-				if !errors.As(err, &e) {
-					t.Fatalf("%v is no *Error", err)
-				}
-				continue
-			}
-			checkCells(t, c.Columns, c.After)
-			checkCells(t, c.BeforeColumns, c.Before)
-			checkCells(t, c.KeyColumns, c.Key)
-			if err := d.Decode(d.Alone(&rec), &change.Arena{}, &again); err != nil || !sameChange(&c, &again) {
-				t.Fatalf("alone: %+v, %v; want %+v", again, err, c)
-			}
-		}
-	})
 }
 
 func BenchmarkCanal(b *testing.B) {

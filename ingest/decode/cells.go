@@ -77,6 +77,10 @@ func (r *cells) cell(c *codec, t token) (v schema.Value, err error) {
 		v, err = r.variable(t)
 	case encLabels:
 		v, err = r.labels(t)
+	case encHex:
+		v, err = r.hex(t, c.length)
+	case encHexBits:
+		v, err = r.hexBits(c, t)
 	case encLatin1:
 		v, err = r.latin1(t, c.length)
 	case encGeometryLatin1:

@@ -49,6 +49,10 @@ const (
 	encSetBits
 	// encJSON: any JSON, kept as its compact text.
 	encJSON
+	// encHex: bytes in hexadecimal, behind 0x or bare.
+	encHex
+	// encHexBits: the bits of a number, as bytes in hexadecimal; or the number.
+	encHexBits
 	// encLabels: the labels of a set, an array of strings; or their text.
 	encLabels
 )

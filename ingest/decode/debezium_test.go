@@ -497,7 +497,7 @@ func sameChange(a, b *change.Change) bool {
 }
 
 // checkCells: a cell has the kind that its column's type names.
-func checkCells(t *testing.T, cols *change.Columns, row []schema.Value) {
+func checkCells(t testing.TB, cols *change.Columns, row []schema.Value) {
 	if cols == nil {
 		if row != nil {
 			t.Fatal("cells without columns")

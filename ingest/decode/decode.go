@@ -45,6 +45,8 @@ type Options struct {
 	Columns  map[string]ColumnSpec
 	Debezium Debezium
 	Canal    Canal
+	DMS      DMS
+	OGG      OGG
 	// EventTime is "source" (default), "kafka" (the record's timestamp) or
 	// "column:NAME". A column's integer of unknown type is milliseconds, a
 	// timestamp_ntz is taken as UTC; NULL or no such column is no time.
@@ -103,6 +105,7 @@ func (o Options) checked() (*Options, error) {
 		oneOf("tombstones", o.Tombstones, "", "ignore", "delete"),
 		oneOf("debezium decimals", o.Debezium.Decimals, "", "base64"),
 		oneOf("debezium unsigned", o.Debezium.Unsigned, "", "long"),
+		oneOf("aws_dms key_changes", o.DMS.KeyChanges, "", "none"),
 		oneOf("debezium binary", o.Debezium.Binary, "", "base64"),
 	} {
 		if err != nil {
@@ -189,6 +192,8 @@ var formats = []format{
 	{"maxwell", func(o *Options) recogniser { return newMaxwell(o) }},
 	{CanalJSON, func(o *Options) recogniser { return newCanal(o) }},
 	{CanalProtobuf, func(o *Options) recogniser { return newPackets(o) }},
+	{AWSDMS, func(o *Options) recogniser { return newAWSDMS(o) }},
+	{OGGJSON, func(o *Options) recogniser { return newOGG(o) }},
 }
 
 // Auto is the format that the first record with a value decides.

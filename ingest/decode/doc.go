@@ -86,6 +86,15 @@
 // with a row that is kept alone as a property of its row change ("gscd.row").
 // An event's type must agree with its header's; both left out it is an update.
 //
+// # AWS DMS and GoldenGate, points decided
+//
+// A record says no position: stream-position has no form of its own, and pos is a
+// place in a trail that is written anew. The event time of DMS is commit-timestamp;
+// timestamp is its own clock. An update of DMS is Whole (NULL and empty cells are left
+// out), and KeyUnsure without a row before. The types and keys in DMS's control records
+// are not used: a restart would not see them. GoldenGate's op_ts is UTC unless
+// Options.OGG says otherwise.
+//
 // # Types
 //
 // With a schema part its Connect types decide: int8..int64 are byte..long,

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/big"
 	"os"
@@ -25,6 +26,8 @@ type expectation struct {
 	Table     string          `json:"table"`
 	Keys      []string        `json:"keys"`
 	FinalRows json.RawMessage `json:"final_rows"`
+	// Error tells that no record of the file is one.
+	Error bool `json:"error"`
 }
 
 func (e expectation) files() []string {
@@ -65,7 +68,8 @@ func records(t *testing.T, name string) []change.Record {
 func TestExpected(t *testing.T) {
 	formats := map[string]string{"debezium-json": "debezium-json", "flink-cdc debezium-json": "debezium-json",
 		"flink-cdc debezium-json-with-schema": "debezium-json", "maxwell-json": "maxwell",
-		"canal-json": CanalJSON, "flink-cdc canal-json": CanalJSON, "ticdc canal-json": CanalJSON}
+		"canal-json": CanalJSON, "flink-cdc canal-json": CanalJSON, "ticdc canal-json": CanalJSON,
+		"aws-dms": AWSDMS}
 	entries := map[string]int{}
 	for _, line := range lines(t, cdcFile(t, "expected.jsonl")) {
 		var e expectation
@@ -73,18 +77,22 @@ func TestExpected(t *testing.T) {
 			t.Fatal(err)
 		}
 		format := formats[e.Format]
-		if format == "" || e.FinalRows == nil {
+		if format == "" { // ticdc open-protocol and binlog are read elsewhere
 			continue
 		}
 		entries[format]++
 		t.Run(e.files()[0]+"/"+e.Table, func(t *testing.T) { e.check(t, format) })
 	}
-	if want := map[string]int{"debezium-json": 26, "maxwell": 21, CanalJSON: 28}; !reflect.DeepEqual(entries, want) {
+	if want := map[string]int{"debezium-json": 26, "maxwell": 21, CanalJSON: 28, AWSDMS: 14}; !reflect.DeepEqual(entries, want) {
 		t.Errorf("entries by format: %v, %v were there", entries, want)
 	}
 }
 
 func (e expectation) check(t *testing.T, format string) {
+	if e.Error {
+		e.checkFaults(t, format)
+		return
+	}
 	var rows []map[string]any
 	exact := json.NewDecoder(bytes.NewReader(e.FinalRows))
 	exact.UseNumber()
@@ -147,6 +155,25 @@ func (e expectation) check(t *testing.T, format string) {
 		for name, got := range row {
 			if _, there := want[name]; !there && !got.v.IsNull() {
 				t.Errorf("column %s was not expected", name)
+			}
+		}
+	}
+}
+
+// checkFaults: every record is an *Error, by its format and by none.
+func (e expectation) checkFaults(t *testing.T, format string) {
+	for _, name := range []string{format, Auto} {
+		d, err := New(name, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range e.files() {
+			for _, rec := range records(t, file) {
+				var c change.Change
+				var fault *Error
+				if err := d.Decode(&rec, &change.Arena{}, &c); !errors.As(err, &fault) || fault.Reason != ReasonDecode {
+					t.Errorf("%s: %s is %v, %v", name, rec.Value, c.Op, err)
+				}
 			}
 		}
 	}

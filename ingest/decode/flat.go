@@ -2,6 +2,7 @@ package decode
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -81,6 +82,36 @@ func (f *flat) read(value []byte) error {
 	}
 }
 
+// oneRow decodes a record of a format that has one row a record and whose record keys
+// are no rows' keys. seen is told what the record was.
+func (f *flat) oneRow(rec *change.Record, arena *change.Arena, out *change.Change, seen *recognition, decode func(*change.Record, *change.Change) error) error {
+	out.Reset()
+	*seen = foreign
+	f.cells.arena = arena
+	if len(rec.Value) > math.MaxInt32 {
+		return decodeError("the record is larger than 2 GiB")
+	}
+	if rec.Value == nil {
+		*seen = neutral
+		out.Op = change.Tombstone
+		if f.opts.Tombstones != "delete" {
+			return nil
+		}
+		return needKey(out, errNullKey, "a tombstone that is to delete")
+	}
+	err := f.read(rec.Value)
+	if err == nil {
+		err = decode(rec, out)
+	}
+	if err != nil {
+		*out = change.Change{Op: out.Op}
+		if _, ok := err.(*Error); !ok {
+			err = &Error{Reason: ReasonDecode, Err: err}
+		}
+	}
+	return err
+}
+
 // word is the text of a member that is a string without escapes, else "".
 func (f *flat) word(slot int) string {
 	t := f.at[slot]
@@ -103,16 +134,20 @@ func (f *flat) integer(slot int) (int64, error) {
 	return n, nil
 }
 
-// names reports whether two members spell the table "db.table".
+// of reports whether two members spell the table "db.table".
 func (f *flat) of(table string, db, name int) (bool, error) {
-	if f.at[db].kind != kindString || f.at[name].kind != kindString {
+	return f.spell(table, f.at[db], f.at[name])
+}
+
+func (f *flat) spell(table string, db, name token) (bool, error) {
+	if db.kind != kindString || name.kind != kindString {
 		return false, nil
 	}
-	d, err := text(f.cells.b, f.at[db], f.cells.arena)
+	d, err := text(f.cells.b, db, f.cells.arena)
 	if err != nil {
 		return false, err
 	}
-	n, err := text(f.cells.b, f.at[name], f.cells.arena)
+	n, err := text(f.cells.b, name, f.cells.arena)
 	if err != nil {
 		return false, err
 	}
@@ -188,6 +223,9 @@ func timeOf(name string, n int64, in unit, o *Options, rec *change.Record, out *
 	}
 	return err
 }
+
+// sourceTime tells that the event time is what the record says of the source.
+func (f *flat) sourceTime() bool { return f.opts.EventTime == "" || f.opts.EventTime == "source" }
 
 // fill reads a row into before (of a delete) or after. Where changed, old has the
 // cells that an update changed, as they were.

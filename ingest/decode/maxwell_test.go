@@ -1,11 +1,8 @@
 package decode
 
 import (
-	"bytes"
 	"errors"
-	"io/fs"
 	"math"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -199,77 +196,4 @@ func TestMaxwellKinds(t *testing.T) {
 	if err != nil || c.EventTime != 1657936800_123_000 {
 		t.Errorf("time of a column: %v, %v", c.EventTime, err)
 	}
-}
-
-// maxwellSamples gives every record of Maxwell that there is.
-func maxwellSamples(t testing.TB) (out [][]byte) {
-	err := filepath.WalkDir(cdcFile(t, "maxwell"), func(path string, _ fs.DirEntry, err error) error {
-		if err == nil && strings.HasSuffix(path, ".jsonl") {
-			out = append(out, lines(t, path)...)
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
-}
-
-// TestMaxwellDamaged: every sample cut at every byte, and with a bit of every
-// byte turned, is a Change or an *Error.
-func TestMaxwellDamaged(t *testing.T) {
-	d, err := New("maxwell", Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	samples := maxwellSamples(t)
-	if len(samples) < 80 {
-		t.Fatalf("%d samples", len(samples))
-	}
-	check := func(value []byte, cut bool) {
-		var c change.Change
-		var e *Error
-		err := d.Decode(&change.Record{Value: value}, &change.Arena{}, &c)
-		if err != nil && !errors.As(err, &e) || cut && err == nil {
-			t.Fatalf("%s: %v", value, err)
-		}
-	}
-	for _, sample := range samples {
-		check(sample, false)
-		sample = bytes.TrimSpace(sample)
-		for i := range sample {
-			check(sample[:i:i], true)
-			damaged := bytes.Clone(sample)
-			damaged[i] ^= 1 << (i % 8)
-			check(damaged, false)
-		}
-	}
-}
-
-// FuzzMaxwell: whatever the bytes, a Change or an *Error, and its cells are of
-// their columns' types.
-func FuzzMaxwell(f *testing.F) {
-	f.Add([]byte(`{"pk.id":1}`), []byte(`{"database":"d","table":"t","type":"update","ts":1,"position":"b.1:4","data":{"id":1,"s":["a"]},"old":{"id":0}}`))
-	f.Add([]byte(`[]`), []byte(`{"database":"d","table":"t","type":"delete","primary_key_columns":["id",1],"data":{"id":1}}`))
-	set, _ := ParseColumnType("set('a','b')")
-	stamp, _ := ParseColumnType("timestamp")
-	f.Fuzz(func(t *testing.T, key, value []byte) {
-		for _, o := range []Options{{}, {KeyColumns: []string{"id"}, Tombstones: "delete", Columns: map[string]ColumnSpec{"s": set, "id": stamp}}} {
-			d, err := New("maxwell", o)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var c change.Change
-			var e *Error
-			if err := d.Decode(&change.Record{Key: key, Value: value}, &change.Arena{}, &c); err != nil {
-				if !errors.As(err, &e) {
-					t.Fatalf("%v is no *Error", err)
-				}
-				continue
-			}
-			checkCells(t, c.Columns, c.After)
-			checkCells(t, c.BeforeColumns, c.Before)
-			checkCells(t, c.KeyColumns, c.Key)
-		}
-	})
 }

@@ -13,23 +13,24 @@ import (
 	"github.com/gscd-io/gscd/ingest/change"
 )
 
+// testdataDir is where the shared test data should be.
+func testdataDir() string {
+	if dir := os.Getenv("GSCD_TESTDATA"); dir != "" {
+		return dir
+	}
+	here, err := os.Getwd()
+	for ; err == nil && here != "/"; here = filepath.Dir(here) {
+		if _, err := os.Stat(filepath.Join(here, "go.mod")); err == nil {
+			return filepath.Join(here, "..", "shared")
+		}
+	}
+	return ""
+}
+
 // sharedFile gives the path of a file of the shared test data, or skips the test.
 func sharedFile(t testing.TB, name string) string {
 	t.Helper()
-	dir := os.Getenv("GSCD_TESTDATA")
-	if dir == "" {
-		here, err := os.Getwd()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for ; here != "/"; here = filepath.Dir(here) {
-			if _, err := os.Stat(filepath.Join(here, "go.mod")); err == nil {
-				dir = filepath.Join(here, "..", "shared")
-				break
-			}
-		}
-	}
-	path := filepath.Join(dir, name)
+	path := filepath.Join(testdataDir(), name)
 	if _, err := os.Stat(path); err != nil {
 		t.Skipf("no shared test data (%v): set GSCD_TESTDATA", err)
 	}
