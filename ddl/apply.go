@@ -33,10 +33,6 @@ func (c *Catalog) altered(old *Table, ch *Change, s Session) *Table {
 	t.Columns = slices.DeleteFunc(t.Columns, func(c Column) bool { return c.Hidden })
 	for _, step := range ch.Steps {
 		switch step.Act {
-		case Convert:
-			for i := range t.Columns {
-				converted(&t.Columns[i], t.Charset)
-			}
 		case AddVersioning:
 			// Columns of its own for the periods are told as such.
 			if !slices.ContainsFunc(ch.Steps, func(s Step) bool {
@@ -50,7 +46,13 @@ func (c *Catalog) altered(old *Table, ch *Change, s Session) *Table {
 			hidden = nil
 		}
 	}
-	place(&t, old, ch.Steps, s)
+	convert := slices.ContainsFunc(ch.Steps, func(s Step) bool { return s.Act == Convert })
+	for i := range t.Columns {
+		if convert {
+			converted(&t.Columns[i], t.Charset)
+		}
+	}
+	place(&t, ch.Steps, s, convert)
 	t.Columns = append(t.Columns, hidden...)
 	for _, step := range ch.Steps {
 		if step.Act == DropKey || step.Act == RenameKey {
@@ -71,14 +73,28 @@ func (c *Catalog) altered(old *Table, ch *Change, s Session) *Table {
 	}
 	if len(t.Keys) == 0 {
 		t.Keys = nil
+	} else if k := t.Keys[0]; k.Name == primaryName { // MODIFY without NOT NULL leaves them so
+		for _, n := range k.Columns {
+			if j := t.Column(n); j >= 0 {
+				t.Columns[j].Nullable = false
+			}
+		}
 	}
 	c.number(&t)
 	t.findKey()
 	return &t
 }
 
-// place drops, changes, moves and adds columns.
-func place(t, old *Table, steps []Step, s Session) {
+// place drops, changes, moves and adds columns. Under a conversion new ones have the
+// table's charset, whatever they say.
+func place(t *Table, steps []Step, s Session, convert bool) {
+	typeOf := func(step *Step) (string, string) {
+		w := step.written
+		if convert && w.charset != "binary" {
+			w.charset = ""
+		}
+		return w.print(t.Charset, s)
+	}
 	columns := t.Columns
 	type moved struct {
 		column Column
@@ -119,7 +135,7 @@ func place(t, old *Table, steps []Step, s Session) {
 				continue
 			}
 			c := step.Definition
-			c.Type, c.Charset = step.written.print(t.Charset, s)
+			c.Type, c.Charset = typeOf(step)
 			c.ID = columns[j].ID
 			renamed[strings.ToLower(step.Column)] = c.Name
 			if step.First || step.After != "" {
@@ -129,11 +145,12 @@ func place(t, old *Table, steps []Step, s Session) {
 				now[j] = c
 			}
 		case AddColumn:
-			if step.IfNotExists && staysIn(columns, dropped, step.Definition.Name) {
+			again := slices.ContainsFunc(later, func(m moved) bool { return strings.EqualFold(m.column.Name, step.Definition.Name) })
+			if step.IfNotExists && (again || staysIn(columns, dropped, step.Definition.Name)) {
 				continue
 			}
 			c := step.Definition
-			c.Type, c.Charset = step.written.print(t.Charset, s)
+			c.Type, c.Charset = typeOf(step)
 			later = append(later, moved{c, step})
 		}
 	}

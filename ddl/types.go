@@ -354,7 +354,7 @@ func (w *written) number(session Session) string {
 		}
 	case "decimal":
 		switch {
-		case len(numbers) == 0 || numbers[0] == "0" && len(numbers) == 1:
+		case len(numbers) == 0 || strings.Trim(strings.Join(numbers, ""), "0") == "":
 			numbers = []string{"10", "0"}
 		case len(numbers) == 1:
 			numbers = []string{numbers[0], "0"}

@@ -62,7 +62,7 @@ func mariaDB(t *testing.T) (address, ca string, root *client.Conn) {
 	free.Close()
 	_, port, _ := net.SplitHostPort(address)
 	var out bytes.Buffer
-	server := exec.Command(daemon, "--no-defaults", "--datadir="+data, "--user="+me.Username, "--port="+port, "--bind-address=127.0.0.1", "--socket="+filepath.Join(dir, "s"),
+	server := exec.Command(daemon, "--no-defaults", "--datadir="+data, "--tmpdir="+dir, "--user="+me.Username, "--port="+port, "--bind-address=127.0.0.1", "--socket="+filepath.Join(dir, "s"),
 		"--skip-name-resolve", "--innodb-buffer-pool-size=32M", "--ssl-cert="+ca, "--ssl-key="+filepath.Join(dir, "server.key"), "--character-set-server=utf8mb4")
 	server.Stdout, server.Stderr = &out, &out
 	if err := server.Start(); err != nil {
