@@ -9,7 +9,8 @@ import (
 
 // A heartbeat topic shows that the source lives while its tables are silent.
 // Its partitions take part in the seal rule and in the pause; its records have
-// no label, change nothing and don't count.
+// no label, change nothing and don't count. A source that sends heartbeats on the
+// table's own partitions, as TiCDC does, moves those.
 
 func (l *Lane) isHeartbeat(id change.PartitionID) bool {
 	return l.o.HeartbeatTopic != "" && id.Topic == l.o.HeartbeatTopic
@@ -24,9 +25,8 @@ func (l *Lane) addPartition(id change.PartitionID, start int64) *snapshotter.Par
 
 // takeHeartbeat moves the partition's watermark. It makes no commit due: what
 // was not committed is read again after a restart, and says the same.
-func (l *Lane) takeHeartbeat(p *snapshotter.Partition, r *change.Record) {
+func (l *Lane) takeHeartbeat(p *snapshotter.Partition, r *change.Record, t int64) {
 	p.Next = r.Offset + 1
-	t := heartbeatTime(r)
 	if r.Timestamp > 0 {
 		t = min(t, r.Timestamp*1000+l.o.MaxClockSkew.Microseconds())
 	}

@@ -238,7 +238,11 @@ func (l *Lane) takeBlock() (bool, error) {
 			continue
 		}
 		if p.Heartbeat {
-			l.takeHeartbeat(p, r)
+			l.takeHeartbeat(p, r, heartbeatTime(r))
+			continue
+		}
+		if decodeErr == nil && c.Op == change.Heartbeat && r.Rows <= 1 && r.Oversize == 0 {
+			l.takeHeartbeat(p, r, c.EventTime)
 			continue
 		}
 		dead := len(l.batch.dead)
@@ -401,7 +405,7 @@ func (l *Lane) take(p *snapshotter.Partition, r *change.Record, c *change.Change
 	rej := l.rejected(r, decodeErr)
 	if rej == nil {
 		switch {
-		case c.Op == change.Filtered, c.Op == change.Truncate && l.o.Truncate == Ignore:
+		case c.Op == change.Filtered, c.Op == change.Heartbeat, c.Op == change.Truncate && l.o.Truncate == Ignore:
 			l.p.Counts.Filtered++
 			l.p.Totals.Filtered++
 			return false, nil

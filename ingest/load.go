@@ -564,7 +564,7 @@ func (l *Lane) firstLabelOf(cursor *snapshotter.Cursor, r *change.Record, c *cha
 	if err := undecided(decodeErr); err != nil {
 		return 0, false, err
 	}
-	if l.rejected(r, decodeErr) != nil || c.Op == change.Filtered || c.Op == change.Tombstone {
+	if l.rejected(r, decodeErr) != nil || c.Op == change.Filtered || c.Op == change.Heartbeat || c.Op == change.Tombstone {
 		return 0, false, nil
 	}
 	if len(l.key) == 0 && c.Op != change.Truncate {

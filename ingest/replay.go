@@ -204,7 +204,7 @@ func (w *replaying) decide(e *deadletter.Entry) (_ settled.State, detail string,
 		return "", "", rej, nil
 	}
 	switch {
-	case c.Op == change.Filtered, c.Op == change.Truncate && w.o.Truncate == Ignore:
+	case c.Op == change.Filtered, c.Op == change.Heartbeat, c.Op == change.Truncate && w.o.Truncate == Ignore:
 		w.p.Counts.Filtered++
 		w.p.Totals.Filtered++
 		return settled.Dismissed, "filtered by the configuration", nil, nil

@@ -38,7 +38,7 @@ func Newer(a, b Meta) bool {
 	}
 	if a.Partition == b.Partition {
 		if a.Line != b.Line || a.Rank == RankChange && b.Rank == RankChange {
-			return a.Offset > b.Offset || a.Offset == b.Offset && a.Position.Row > b.Position.Row
+			return a.Offset > b.Offset || a.Offset == b.Offset && a.Position.Compare(b.Position) > 0 // rows of one record
 		}
 	} else if a.Line != b.Line {
 		switch {

@@ -28,6 +28,7 @@ func TestNewer(t *testing.T) {
 		{"changes of one partition: offsets, whatever times say", at(0, 2, 0, 20, RankChange, 1), at(0, 1, 0, 10, RankChange, 9), true},
 		{"also where the positions say otherwise", at(0, 2, 0, 10, RankChange, 1), at(0, 1, 0, 20, RankChange, 1), true},
 		{"also across lines", at(0, 2, 1, 5, RankChange, 1), at(0, 1, 0, 99, RankChange, 9), true},
+		{"rows of one record: positions", at(0, 2, 0, 20, RankChange, 1), at(0, 2, 0, 10, RankChange, 1), true},
 		{"one line, two partitions: positions", at(1, 0, 0, 20, RankChange, 1), at(0, 9, 0, 10, RankChange, 9), true},
 		{"two lines, two partitions: event time", at(1, 0, 1, 5, RankChange, 9), at(0, 9, 0, 99, RankChange, 1), true},
 		{"two lines, two partitions, one time: the change before the read", at(1, 0, 1, 5, RankChange, 9), at(0, 9, 0, 99, RankRead, 9), true},

@@ -34,7 +34,8 @@ type Header struct {
 type Op uint8
 
 // The operations. Tombstone is a record with a key and no value; Filtered one
-// that belongs to another table or says nothing about rows (DDL, heartbeat).
+// that belongs to another table or says nothing about rows (DDL). Heartbeat says
+// that every change up to its EventTime has been sent on its partition.
 const (
 	Insert Op = iota + 1
 	Update
@@ -43,9 +44,10 @@ const (
 	Truncate
 	Tombstone
 	Filtered
+	Heartbeat
 )
 
-var opNames = [...]string{Insert: "insert", Update: "update", Delete: "delete", Read: "read", Truncate: "truncate", Tombstone: "tombstone", Filtered: "filtered"}
+var opNames = [...]string{Insert: "insert", Update: "update", Delete: "delete", Read: "read", Truncate: "truncate", Tombstone: "tombstone", Filtered: "filtered", Heartbeat: "heartbeat"}
 
 func (o Op) String() string {
 	if int(o) < len(opNames) {

@@ -64,10 +64,11 @@ const (
 	canalKey
 	canalGTID
 	canalSQL
+	canalTiDB
 )
 
 var canalNames = []string{
-	"database", "table", "type", "isDdl", "es", "ts", "data", "old", "mysqlType", "pkNames", "gtid", "sql",
+	"database", "table", "type", "isDdl", "es", "ts", "data", "old", "mysqlType", "pkNames", "gtid", "sql", "_tidb",
 }
 
 func newCanal(o *Options) *canal {
@@ -242,13 +243,23 @@ func (d *canal) decode(rec *change.Record, out *change.Change) error {
 		out.Op = change.Delete
 	case "TRUNCATE":
 		out.Op = change.Truncate
-	case "CREATE", "ALTER", "ERASE", "RENAME", "QUERY", "CINDEX", "DINDEX", "TIDB_WATERMARK":
+	case "CREATE", "ALTER", "ERASE", "RENAME", "QUERY", "CINDEX", "DINDEX":
 		d.seen = own
 		if kind == "QUERY" && d.at[canalDDL].kind == kindFalse && d.word(canalSQL) != "" {
 			return errStatement
 		}
 		out.Op = change.Filtered
 		return nil
+	case "TIDB_WATERMARK":
+		d.seen = own
+		tidb, err := d.tidb()
+		if err == nil && tidb.watermark == 0 {
+			err = errWatermark
+		}
+		if err != nil {
+			return err
+		}
+		return resolved(tidb.watermark, out)
 	default:
 		return fmt.Errorf("unknown type %.40q", r.raw(d.at[canalType]))
 	}
@@ -259,10 +270,54 @@ func (d *canal) decode(rec *change.Record, out *change.Change) error {
 			return err
 		}
 	}
-	if err := d.origin(rec, out); err != nil || out.Op == change.Truncate {
+	if err := d.origin(rec, out); err != nil {
 		return err
 	}
+	tidb, err := d.tidb()
+	if err != nil {
+		return err
+	}
+	out.EventTimeIsCommit = tidb.commit != 0 && (d.opts.EventTime == "" || d.opts.EventTime == "source")
+	if out.Op == change.Truncate {
+		return nil
+	}
+	if tidb.partial && out.Op != change.Delete {
+		return errOnlyKey
+	}
 	return d.row(rec, out)
+}
+
+var errWatermark = errors.New("a watermark without watermarkTs")
+
+// tidb is what TiCDC says besides, with enable-tidb-extension.
+type tidb struct {
+	commit, watermark int64
+	partial           bool // the row is not in the message
+}
+
+func (d *canal) tidb() (out tidb, err error) {
+	t := d.at[canalTiDB]
+	if t.kind != kindObject {
+		return out, nil
+	}
+	s := scanner{b: d.cells.b}
+	members, _ := s.members(int(t.start)+1, 2, nil) // the scanner has passed it before
+	for _, m := range members {
+		switch view(d.cells.raw(m.name)) {
+		case "commitTs":
+			out.commit, err = d.cells.whole(m.value)
+		case "watermarkTs":
+			out.watermark, err = d.cells.whole(m.value)
+		case "onlyHandleKey":
+			out.partial = out.partial || m.value.kind == kindTrue
+		case "claimCheckLocation":
+			out.partial = out.partial || m.value.kind == kindString && m.value.end > m.value.start
+		}
+		if err != nil {
+			return out, fmt.Errorf("_tidb: %w", err)
+		}
+	}
+	return out, nil
 }
 
 // origin fills in when the change was made; a message does not say where.

@@ -156,7 +156,11 @@ func TestCanalKinds(t *testing.T) {
 	}{
 		{`{"database":"shop","table":"t","type":"ALTER","isDdl":true,"es":1,"data":null,"sql":"ALTER TABLE t ADD x INT"}`, change.Filtered, ""},
 		{`{"database":"shop","table":"","type":"QUERY","isDdl":true,"es":1,"data":null,"sql":"CREATE DATABASE shop"}`, change.Filtered, ""},
-		{`{"database":"shop","table":"t","type":"TIDB_WATERMARK","isDdl":false,"es":1,"data":null,"_tidb":{"watermarkTs":1}}`, change.Filtered, ""},
+		{`{"database":"shop","table":"t","type":"TIDB_WATERMARK","isDdl":false,"es":1,"data":null,"_tidb":{"watermarkTs":434614349185581056}}`, change.Heartbeat, ""},
+		{`{"database":"","table":"","type":"TIDB_WATERMARK","isDdl":false,"es":1,"data":null,"_tidb":{"watermarkTs":-1}}`, 0, "out of range"},
+		{`{"database":"","table":"","type":"TIDB_WATERMARK","isDdl":false,"es":1,"data":null}`, 0, "without watermarkTs"},
+		{canalOf("INSERT", `"data":[{"id":"1"}],"_tidb":{"commitTs":434614349185581056,"onlyHandleKey":true}`), 0, "its key alone"},
+		{canalOf("DELETE", `"data":[{"id":"1"}],"_tidb":{"commitTs":434614349185581056,"onlyHandleKey":true}`), change.Delete, ""},
 		{`{"database":"shop","table":"t","type":"TRUNCATE","isDdl":true,"es":1,"data":null,"sql":"TRUNCATE TABLE t"}`, change.Truncate, ""},
 		{`{"database":"shop","table":"u","type":"TRUNCATE","isDdl":true,"es":1,"data":null,"sql":"TRUNCATE TABLE u"}`, change.Filtered, ""},
 		{strings.Replace(canalOf("INSERT", `"data":[{"id":"1"}]`), `"shop"`, `"other"`, 1), change.Filtered, ""},

@@ -85,6 +85,10 @@ func (r *cells) cell(c *codec, t token) (v schema.Value, err error) {
 		v, err = r.latin1(t, c.length)
 	case encGeometryLatin1:
 		v, err = r.geometryLatin1(t)
+	case encText64:
+		v, err = r.text64(t)
+	case encGoBytes:
+		v, err = r.goBytes(t, c.length)
 	case encEnumIndex, encSetBits:
 		v, err = r.numberedLabels(c, t)
 	case encJSON:

@@ -43,6 +43,10 @@ const (
 	encLatin1
 	// encGeometryLatin1: the same of MySQL's geometry: the SRID, then the WKB.
 	encGeometryLatin1
+	// encText64: text in base64.
+	encText64
+	// encGoBytes: bytes, escaped as in a string of Go.
+	encGoBytes
 	// encEnumIndex: the number of a label, from 1 on, or the label itself.
 	encEnumIndex
 	// encSetBits: the bits of labels as a number, or the labels themselves.

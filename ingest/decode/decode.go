@@ -176,7 +176,7 @@ var errManyRows = fmt.Errorf("the record has more than %d rows", maxRows)
 
 // ManyRows reports whether a record of the format may hold several rows.
 func ManyRows(format string) bool {
-	return format == CanalJSON || format == CanalProtobuf
+	return format == CanalJSON || format == CanalProtobuf || format == OpenProtocol
 }
 
 // format is an entry of the registry.
@@ -194,6 +194,7 @@ var formats = []format{
 	{CanalProtobuf, func(o *Options) recogniser { return newPackets(o) }},
 	{AWSDMS, func(o *Options) recogniser { return newAWSDMS(o) }},
 	{OGGJSON, func(o *Options) recogniser { return newOGG(o) }},
+	{OpenProtocol, func(o *Options) recogniser { return newOpenProtocol(o) }},
 }
 
 // Auto is the format that the first record with a value decides.

@@ -95,6 +95,13 @@
 // are not used: a restart would not see them. GoldenGate's op_ts is UTC unless
 // Options.OGG says otherwise.
 //
+// # TiCDC's open protocol, points decided
+//
+// A batch is read whole before anything of it counts: keys and values must come
+// out even. Without flags, as in old releases, text is base64. There is no
+// position: the time stamp orders the versions of one row, and not the rows of one
+// partition, so that it can't tell a message sent twice from one sent late.
+//
 // # Types
 //
 // With a schema part its Connect types decide: int8..int64 are byte..long,

@@ -140,7 +140,7 @@ func (f *fold) apply(t testing.TB, c *change.Change) {
 	}
 	old, known := f.key(before)
 	switch c.Op {
-	case change.Tombstone, change.Filtered:
+	case change.Tombstone, change.Filtered, change.Heartbeat:
 	case change.Truncate:
 		clear(f.rows)
 	case change.Delete:
