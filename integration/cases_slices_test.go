@@ -65,7 +65,11 @@ func (l *loader) file(s step) slice.Source {
 	if err := os.WriteFile(name, []byte(text.String()), 0o600); err != nil {
 		l.Fatal(err)
 	}
-	src, err := slice.OpenFile(name, slice.FileOptions{Declared: l.o.Columns})
+	at, err := slice.Local(name)
+	if err != nil {
+		l.Fatal(err)
+	}
+	src, err := slice.OpenFile(at, slice.FileOptions{Declared: l.o.Columns})
 	if err != nil {
 		l.Fatal(err)
 	}

@@ -19,15 +19,15 @@ import (
 // commas, line ends or quotes, which are doubled. A field that is empty is NULL, "" is
 // the empty text.
 type csvFile struct {
-	path string
-	o    FileOptions
+	at Place
+	o  FileOptions
 }
 
-func (f *csvFile) Name() string { return f.path }
+func (f *csvFile) Name() string { return f.at.Name }
 
 func (f *csvFile) Open(_ context.Context, columns *schema.Schema) (ingest.SliceRows, error) {
 	var out ingest.SliceRows
-	in, err := openText(f.path)
+	in, err := openText(f.at)
 	if err != nil {
 		return out, err
 	}
@@ -36,7 +36,7 @@ func (f *csvFile) Open(_ context.Context, columns *schema.Schema) (ingest.SliceR
 	in.Close()
 	switch {
 	case errors.Is(err, io.EOF) && len(header.fields) == 0:
-		return out, incomplete(f.path, "it is empty: not even a header is there")
+		return out, incomplete(f.at.Name, "it is empty: not even a header is there")
 	case err != nil && !errors.Is(err, io.EOF):
 		return out, f.fault(header, err)
 	}
@@ -54,7 +54,7 @@ func (f *csvFile) Open(_ context.Context, columns *schema.Schema) (ingest.SliceR
 		out.Columns = append(out.Columns, column)
 	}
 	out.Rows = func(yield func([]schema.Value, error) bool) {
-		in, err := openText(f.path)
+		in, err := openText(f.at)
 		if err != nil {
 			yield(nil, err)
 			return
@@ -87,18 +87,18 @@ func (f *csvFile) Open(_ context.Context, columns *schema.Schema) (ingest.SliceR
 // typed makes cells of the fields of a row; last tells that no line end is behind it.
 func (f *csvFile) typed(r *csvReader, n int64, columns []schema.Field, row []schema.Value, last bool) error {
 	if last && !f.o.Unended {
-		return incomplete(f.path, "its last line, %d, has no line end, so it may be cut off; where it is whole, say --unended", r.line)
+		return incomplete(f.at.Name, "its last line, %d, has no line end, so it may be cut off; where it is whole, say --unended", r.line)
 	}
 	if len(r.fields) != len(columns) {
 		if last {
-			return incomplete(f.path, "its last line, %d, has %d fields, and the header %d", r.line, len(r.fields), len(columns))
+			return incomplete(f.at.Name, "its last line, %d, has %d fields, and the header %d", r.line, len(r.fields), len(columns))
 		}
-		return fmt.Errorf("%w: %s, line %d: %d fields, and the header has %d", ingest.ErrSlice, f.path, r.line, len(r.fields), len(columns))
+		return fmt.Errorf("%w: %s, line %d: %d fields, and the header has %d", ingest.ErrSlice, f.at.Name, r.line, len(r.fields), len(columns))
 	}
 	for i := range r.fields {
 		v, err := cellOfText(&r.fields[i], &columns[i])
 		if err != nil {
-			return fmt.Errorf("%w: %s, line %d (row %d): %w", ingest.ErrSlice, f.path, r.line, n, err)
+			return fmt.Errorf("%w: %s, line %d (row %d): %w", ingest.ErrSlice, f.at.Name, r.line, n, err)
 		}
 		row[i] = v
 	}
@@ -108,11 +108,11 @@ func (f *csvFile) typed(r *csvReader, n int64, columns []schema.Field, row []sch
 func (f *csvFile) fault(r *csvReader, err error) error {
 	switch {
 	case errors.Is(err, errOpenQuote):
-		return incomplete(f.path, "the quote that begins in line %d has no end", r.line)
+		return incomplete(f.at.Name, "the quote that begins in line %d has no end", r.line)
 	case errors.Is(err, errQuote):
-		return fmt.Errorf("%w: %s, line %d: %w", ingest.ErrSlice, f.path, r.line, err)
+		return fmt.Errorf("%w: %s, line %d: %w", ingest.ErrSlice, f.at.Name, r.line, err)
 	}
-	return cutOff(f.path, r.line, err)
+	return cutOff(f.at.Name, r.line, err)
 }
 
 // cellOfText types a field of a CSV file.

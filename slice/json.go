@@ -21,11 +21,11 @@ import (
 // jsonFile is a file of JSON lines: an object a line. It is read twice: once for the
 // columns that it has, which may differ from line to line, and once for the rows.
 type jsonFile struct {
-	path string
-	o    FileOptions
+	at Place
+	o  FileOptions
 }
 
-func (f *jsonFile) Name() string { return f.path }
+func (f *jsonFile) Name() string { return f.at.Name }
 
 func (f *jsonFile) Open(ctx context.Context, columns *schema.Schema) (ingest.SliceRows, error) {
 	var out ingest.SliceRows
@@ -46,7 +46,7 @@ func (f *jsonFile) Open(ctx context.Context, columns *schema.Schema) (ingest.Sli
 			}
 			next, ok := sorts[i].with(sortOf(v))
 			if !ok {
-				fault = fmt.Errorf("%w: %s, line %d: the column %s is %s here and %s before: give its type with --columns %s=TYPE", ingest.ErrSlice, f.path, line, key, sortOf(v), sorts[i], key)
+				fault = fmt.Errorf("%w: %s, line %d: the column %s is %s here and %s before: give its type with --columns %s=TYPE", ingest.ErrSlice, f.at.Name, line, key, sortOf(v), sorts[i], key)
 			}
 			sorts[i] = next
 		})
@@ -56,7 +56,7 @@ func (f *jsonFile) Open(ctx context.Context, columns *schema.Schema) (ingest.Sli
 	case err != nil:
 		return out, err
 	case len(out.Columns) == 0 && columns == nil:
-		return out, incomplete(f.path, "it has 0 rows")
+		return out, incomplete(f.at.Name, "it has 0 rows")
 	case len(out.Columns) == 0: // a file without lines has all columns, and 0 rows
 		for _, c := range columns.Fields {
 			out.Columns = append(out.Columns, schema.Field{Name: c.Name, Type: c.Type, Nullable: true})
@@ -68,7 +68,7 @@ func (f *jsonFile) Open(ctx context.Context, columns *schema.Schema) (ingest.Sli
 			continue
 		}
 		if i < len(sorts) && sorts[i] == nested {
-			return out, fmt.Errorf("%w: the column %s of %s has objects or lists: a table that has the column says what they are; make it first, or leave the column out", ingest.ErrSlice, c.Name, f.path)
+			return out, fmt.Errorf("%w: the column %s of %s has objects or lists: a table that has the column says what they are; make it first, or leave the column out", ingest.ErrSlice, c.Name, f.at.Name)
 		}
 		c.Type = sorts[i].columnType()
 	}
@@ -83,10 +83,10 @@ func (f *jsonFile) Open(ctx context.Context, columns *schema.Schema) (ingest.Sli
 				switch {
 				case fault != nil:
 				case !ok:
-					fault = fmt.Errorf("%s has changed while it was read", f.path)
+					fault = fmt.Errorf("%s has changed while it was read", f.at.Name)
 				case v.Type() != fastjson.TypeNull && out.Columns[i].Type.Primitive != schema.Void:
 					if row[i], fault = cellOfJSON(v, &out.Columns[i]); fault != nil {
-						fault = fmt.Errorf("%w: %s, line %d: %w", ingest.ErrSlice, f.path, line, fault)
+						fault = fmt.Errorf("%w: %s, line %d: %w", ingest.ErrSlice, f.at.Name, line, fault)
 					}
 				}
 			})
@@ -118,7 +118,7 @@ func (f *jsonFile) column(name string, columns *schema.Schema) schema.Field {
 
 // lines hands each line's object to each.
 func (f *jsonFile) lines(ctx context.Context, each func(line int64, object *fastjson.Object) error) error {
-	in, err := openText(f.path)
+	in, err := openText(f.at)
 	if err != nil {
 		return err
 	}
@@ -136,17 +136,17 @@ func (f *jsonFile) lines(ctx context.Context, each func(line int64, object *fast
 			raw = long
 		}
 		if err != nil && !errors.Is(err, io.EOF) {
-			return cutOff(f.path, line, err)
+			return cutOff(f.at.Name, line, err)
 		}
 		if text := bytes.TrimSpace(raw); len(text) > 0 {
 			v, parseErr := p.ParseBytes(text)
 			switch {
 			case parseErr != nil && err != nil:
-				return incomplete(f.path, "its last line, %d, is cut off: %s", line, parseErr)
+				return incomplete(f.at.Name, "its last line, %d, is cut off: %s", line, parseErr)
 			case parseErr != nil:
-				return fmt.Errorf("%w: %s, line %d is no JSON: %w", ingest.ErrSlice, f.path, line, parseErr)
+				return fmt.Errorf("%w: %s, line %d is no JSON: %w", ingest.ErrSlice, f.at.Name, line, parseErr)
 			case v.Type() != fastjson.TypeObject:
-				return fmt.Errorf("%w: %s, line %d is no object: write a row a line", ingest.ErrSlice, f.path, line)
+				return fmt.Errorf("%w: %s, line %d is no object: write a row a line", ingest.ErrSlice, f.at.Name, line)
 			}
 			if fault := each(line, v.GetObject()); fault != nil {
 				return fault

@@ -3,8 +3,7 @@ package slice
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
+	"io/fs"
 	"slices"
 	"strings"
 
@@ -54,26 +53,26 @@ type Labelled struct {
 // of files that are one slice. Names that begin with . or _ are left out. With a mark,
 // such as .done, a slice is whole where NAME.done is beside it, or NAME/.done in it;
 // others are left out, and given in waiting.
-func Folder(folder, mark string, parse ParseLabel, o FileOptions) (list []Labelled, waiting []string, err error) {
-	entries, err := os.ReadDir(folder)
+func Folder(folder Place, mark string, parse ParseLabel, o FileOptions) (list []Labelled, waiting []string, err error) {
+	entries, err := fs.ReadDir(folder.In, folder.Path)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, folder.fault(err)
 	}
 	for _, e := range entries {
 		name := e.Name()
 		if strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") || mark != "" && strings.HasSuffix(name, mark) {
 			continue
 		}
-		path := filepath.Join(folder, name)
-		if mark != "" && !exists(path+mark) && !(e.IsDir() && exists(filepath.Join(path, mark))) {
-			waiting = append(waiting, path)
+		at := folder.inside(name)
+		if mark != "" && !folder.inside(name+mark).exists() && !(e.IsDir() && at.inside(mark).exists()) {
+			waiting = append(waiting, at.Name)
 			continue
 		}
 		l := Labelled{}
 		if l.Label, l.Number, err = LabelOfName(name, parse); err != nil {
 			return nil, nil, err
 		}
-		if l.Source, err = OpenFile(path, o); err != nil {
+		if l.Source, err = OpenFile(at, o); err != nil {
 			return nil, nil, err
 		}
 		list = append(list, l)
@@ -87,8 +86,8 @@ func Folder(folder, mark string, parse ParseLabel, o FileOptions) (list []Labell
 	return list, waiting, nil
 }
 
-func exists(path string) bool {
-	_, err := os.Stat(path)
+func (p Place) exists() bool {
+	_, err := fs.Stat(p.In, p.Path)
 	return err == nil
 }
 

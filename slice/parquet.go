@@ -3,21 +3,22 @@ package slice
 import (
 	"context"
 	"fmt"
-	"os"
+	"io"
+	"io/fs"
 
 	"github.com/gscd-io/gscd/delta/parquet"
 	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/ingest"
 )
 
-// parquetFile is the path of a Parquet file.
-type parquetFile string
+// parquetFile is a Parquet file.
+type parquetFile struct{ at Place }
 
-func (p parquetFile) Name() string { return string(p) }
+func (p parquetFile) Name() string { return p.at.Name }
 
 func (p parquetFile) Open(ctx context.Context, _ *schema.Schema) (ingest.SliceRows, error) {
 	var out ingest.SliceRows
-	file, err := os.Open(string(p))
+	file, err := p.at.open()
 	if err != nil {
 		return out, err
 	}
@@ -27,10 +28,10 @@ func (p parquetFile) Open(ctx context.Context, _ *schema.Schema) (ingest.SliceRo
 		return out, err
 	}
 	if out.Columns, err = f.Fields(); err != nil {
-		return out, fmt.Errorf("%w: %s: %w", ingest.ErrSlice, p, err)
+		return out, fmt.Errorf("%w: %s: %w", ingest.ErrSlice, p.at.Name, err)
 	}
 	out.Rows = func(yield func([]schema.Value, error) bool) {
-		file, err := os.Open(string(p))
+		file, err := p.at.open()
 		if err != nil {
 			yield(nil, err)
 			return
@@ -49,7 +50,7 @@ func (p parquetFile) Open(ctx context.Context, _ *schema.Schema) (ingest.SliceRo
 		n := int64(0)
 		for b, err := range f.Scan(ctx, columns, parquet.ScanOptions{}) {
 			if err != nil {
-				yield(nil, fmt.Errorf("read %s, behind row %d: %w", p, n, err))
+				yield(nil, fmt.Errorf("read %s, behind row %d: %w", p.at.Name, n, err))
 				return
 			}
 			for i := range b.Rows {
@@ -62,21 +63,25 @@ func (p parquetFile) Open(ctx context.Context, _ *schema.Schema) (ingest.SliceRo
 			}
 		}
 		if n != f.NumRows() {
-			yield(nil, incomplete(string(p), "its footer says %d rows, and %d are there", f.NumRows(), n))
+			yield(nil, incomplete(p.at.Name, "its footer says %d rows, and %d are there", f.NumRows(), n))
 		}
 	}
 	return out, nil
 }
 
 // read reads the footer: a file that is cut off has none, or one that points past its end.
-func (p parquetFile) read(file *os.File) (*parquet.File, error) {
+func (p parquetFile) read(file fs.File) (*parquet.File, error) {
 	info, err := file.Stat()
 	if err != nil {
 		return nil, err
 	}
-	f, err := parquet.Open(file, info.Size())
+	from, ok := file.(io.ReaderAt)
+	if !ok {
+		return nil, fmt.Errorf("%s can't be read at any place, as a Parquet file must", p.at.Name)
+	}
+	f, err := parquet.Open(from, info.Size())
 	if err != nil {
-		return nil, incomplete(string(p), "its footer can't be read, so it is cut off, damaged or no Parquet file: %s", err)
+		return nil, incomplete(p.at.Name, "its footer can't be read, so it is cut off, damaged or no Parquet file: %s", err)
 	}
 	return f, nil
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/gscd-io/gscd/delta/objstore"
+	"github.com/gscd-io/gscd/delta/objstore/mem"
 	"github.com/gscd-io/gscd/delta/parquet"
 	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/delta/spill"
@@ -32,10 +35,19 @@ func write(t testing.TB, name, text string) string {
 	return path
 }
 
+func local(t testing.TB, path string) slice.Place {
+	t.Helper()
+	at, err := slice.Local(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return at
+}
+
 // read gives the rows of a file as texts, NULL as <null>, or the error.
 func read(t testing.TB, path string, o slice.FileOptions, columns *schema.Schema) (string, error) {
 	t.Helper()
-	s, err := slice.OpenFile(path, o)
+	s, err := slice.OpenFile(local(t, path), o)
 	if err != nil {
 		return "", err
 	}
@@ -242,44 +254,57 @@ func TestLabelOfName(t *testing.T) {
 }
 
 // A folder's slices come in the order of their labels; those without their mark wait.
+// A folder of slices on this machine, and the same in a storage.
 func TestFolder(t *testing.T) {
 	dir := t.TempDir()
-	for name, text := range map[string]string{
-		"b-2022-07-15.csv": "id\n1\n", "b-2022-07-15.csv.done": "", "a-2022-07-16.csv": "id\n1\n", "dt=2022-07-14/part-2.csv": "id\n2\n", "dt=2022-07-14/part-1.csv": "id\n1\n",
-		"dt=2022-07-14/.done": "", "_temporary": "x", ".hidden-2022-07-13.csv": "id\n",
-	} {
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	list, waiting, err := slice.Folder(dir, ".done", parse(t), slice.FileOptions{})
-	if err != nil || len(list) != 2 || len(waiting) != 1 || filepath.Base(waiting[0]) != "a-2022-07-16.csv" {
-		t.Fatal(list, waiting, err)
-	}
-	if list[0].Label != "2022-07-14" || list[1].Label != "2022-07-15" {
-		t.Error(list)
-	}
-	if rows, err := readSource(list[0].Source, nil); err != nil || rows != "id string;\n\"1\",\n\"2\"," {
-		t.Error(rows, err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "c-2022-07-16.csv"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(filepath.Join(dir, "b-2022-07-15.csv.done")); err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := slice.Folder(dir, "", parse(t), slice.FileOptions{}); !errors.Is(err, slice.ErrLabel) || !strings.Contains(err.Error(), "both of 2022-07-16") {
-		t.Error(err)
+	store := mem.New()
+	for name, at := range map[string]slice.Place{"local": local(t, dir), "storage": {In: objstore.FS(ctx, store), Path: "exports/users", Name: "s3://lake/exports/users/"}} {
+		t.Run(name, func(t *testing.T) {
+			put := func(name, text string) {
+				t.Helper()
+				path := filepath.Join(dir, name)
+				if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600), store.Put(ctx, "exports/users/"+name, []byte(text))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for name, text := range map[string]string{
+				"b-2022-07-15.csv": "id\n1\n", "b-2022-07-15.csv.done": "", "a-2022-07-16.csv": "id\n1\n", "dt=2022-07-14/part-2.csv": "id\n2\n", "dt=2022-07-14/part-1.csv": "id\n1\n",
+				"dt=2022-07-14/.done": "", "_temporary": "x", ".hidden-2022-07-13.csv": "id\n",
+			} {
+				put(name, text)
+			}
+			list, waiting, err := slice.Folder(at, ".done", parse(t), slice.FileOptions{})
+			if err != nil || len(list) != 2 || len(waiting) != 1 || waiting[0] != strings.TrimRight(at.Name, "/")+"/a-2022-07-16.csv" {
+				t.Fatal(list, waiting, err)
+			}
+			if list[0].Label != "2022-07-14" || list[1].Label != "2022-07-15" {
+				t.Error(list)
+			}
+			if rows, err := readSource(list[0].Source, nil); err != nil || rows != "id string;\n\"1\",\n\"2\"," {
+				t.Error(rows, err)
+			}
+			put("c-2022-07-16.csv", "")
+			if err := errors.Join(os.Remove(filepath.Join(dir, "b-2022-07-15.csv.done")), store.Delete(ctx, "exports/users/b-2022-07-15.csv.done")); err != nil {
+				t.Fatal(err)
+			}
+			if _, _, err := slice.Folder(at, "", parse(t), slice.FileOptions{}); !errors.Is(err, slice.ErrLabel) || !strings.Contains(err.Error(), "both of 2022-07-16") {
+				t.Error(err)
+			}
+			if err := errors.Join(os.Remove(filepath.Join(dir, "c-2022-07-16.csv")), store.Delete(ctx, "exports/users/c-2022-07-16.csv")); err != nil {
+				t.Fatal(err)
+			}
+			none := at
+			none.Path, none.Name = at.Path+"-none", "none.csv"
+			if _, err := slice.OpenFile(none, slice.FileOptions{}); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "none.csv") {
+				t.Error(err)
+			}
+		})
 	}
 }
 
 func TestSplit(t *testing.T) {
 	path := write(t, "all.csv", "id,dt,v\n1,2022-07-16,a\n1,2022-07-15,b\n2,2022-07-16,\n")
-	s, err := slice.OpenFile(path, slice.FileOptions{})
+	s, err := slice.OpenFile(local(t, path), slice.FileOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -294,7 +319,7 @@ func TestSplit(t *testing.T) {
 			t.Error(rows, err)
 		}
 	}
-	bad, err := slice.OpenFile(write(t, "bad.csv", "id,dt\n1,yesterday\n"), slice.FileOptions{})
+	bad, err := slice.OpenFile(local(t, write(t, "bad.csv", "id,dt\n1,yesterday\n")), slice.FileOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -312,7 +337,7 @@ func FuzzCSV(f *testing.F) {
 		f.Add(text, true)
 	}
 	f.Fuzz(func(t *testing.T, text string, unended bool) {
-		s, err := slice.OpenFile(write(t, "a.csv", text), slice.FileOptions{Unended: unended})
+		s, err := slice.OpenFile(local(t, write(t, "a.csv", text)), slice.FileOptions{Unended: unended})
 		if err != nil {
 			t.Fatal(err)
 		}

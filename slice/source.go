@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -51,51 +53,99 @@ type FileOptions struct {
 	Delimiter byte
 }
 
+// Place is a file or a folder, and what it is called in messages.
+type Place struct {
+	In   fs.FS
+	Path string
+	Name string
+}
+
+// Local is a place on this machine.
+func Local(name string) (Place, error) {
+	whole, err := filepath.Abs(name)
+	if err != nil {
+		return Place{}, err
+	}
+	dir, base := filepath.Split(whole)
+	if base == "" {
+		base = "."
+	}
+	return Place{os.DirFS(dir), base, name}, nil
+}
+
+// HasFolder reports whether the place is a folder with one of that name in it.
+func (p Place) HasFolder(name string) bool {
+	info, err := fs.Stat(p.In, p.inside(name).Path)
+	return err == nil && info.IsDir()
+}
+
+// inside is a place directly below a folder.
+func (p Place) inside(entry string) Place {
+	return Place{p.In, path.Join(p.Path, entry), strings.TrimRight(p.Name, "/") + "/" + entry}
+}
+
 // OpenFile gives the source of a file, or of a folder of files that are one slice: those
 // whose names do not begin with . or _, in the order of their names.
-func OpenFile(path string, o FileOptions) (Source, error) {
-	info, err := os.Stat(path)
+func OpenFile(at Place, o FileOptions) (Source, error) {
+	info, err := fs.Stat(at.In, at.Path)
 	if err != nil {
-		return nil, err
+		return nil, at.fault(err)
 	}
 	if !info.IsDir() {
-		return fileOf(path, o)
+		return fileOf(at, o)
 	}
-	entries, err := os.ReadDir(path)
+	entries, err := fs.ReadDir(at.In, at.Path)
 	if err != nil {
-		return nil, err
+		return nil, at.fault(err)
 	}
 	var parts []Source
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), ".") || strings.HasPrefix(e.Name(), "_") || e.IsDir() {
 			continue
 		}
-		part, err := fileOf(filepath.Join(path, e.Name()), o)
+		part, err := fileOf(at.inside(e.Name()), o)
 		if err != nil {
 			return nil, err
 		}
 		parts = append(parts, part)
 	}
 	if len(parts) == 0 {
-		return nil, fmt.Errorf("%w: the folder %s has no file of rows", ingest.ErrIncompleteSlice, path)
+		return nil, fmt.Errorf("%w: the folder %s has no file of rows", ingest.ErrIncompleteSlice, at.Name)
 	}
-	return Files(path, parts...), nil
+	return Files(at.Name, parts...), nil
 }
 
-func fileOf(path string, o FileOptions) (Source, error) {
+// fault names the place as messages call it.
+func (p Place) fault(err error) error {
+	var inner *fs.PathError
+	if errors.As(err, &inner) {
+		return &fs.PathError{Op: inner.Op, Path: p.Name, Err: inner.Err}
+	}
+	return fmt.Errorf("%s: %w", p.Name, err)
+}
+
+func (p Place) open() (fs.File, error) {
+	f, err := p.In.Open(p.Path)
+	if err != nil {
+		return nil, p.fault(err)
+	}
+	return f, nil
+}
+
+func fileOf(at Place, o FileOptions) (Source, error) {
 	format := o.Format
 	if format == Auto {
-		format = FormatOf(path)
+		format = FormatOf(at.Path)
 	}
 	switch format {
 	case Parquet:
-		return parquetFile(path), nil
+		return parquetFile{at}, nil
 	case CSV:
-		return &csvFile{path, o}, nil
+		return &csvFile{at, o}, nil
 	case JSON:
-		return &jsonFile{path, o}, nil
+		return &jsonFile{at, o}, nil
 	}
-	return nil, fmt.Errorf("%w: %s; give it with --input-format parquet, csv or jsonl", ErrFormat, path)
+	return nil, fmt.Errorf("%w: %s; give it with --input-format parquet, csv or jsonl", ErrFormat, at.Name)
 }
 
 // FormatOf tells a format by a name, without .gz and .zst; Auto where it does not.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/klauspost/compress/zstd"
@@ -18,29 +17,29 @@ type textFile struct {
 	close []func() error
 }
 
-func openText(path string) (*textFile, error) {
-	f, err := os.Open(path)
+func openText(at Place) (*textFile, error) {
+	f, err := at.open()
 	if err != nil {
 		return nil, err
 	}
 	t := &textFile{close: []func() error{f.Close}}
 	in := io.Reader(f)
-	switch lower := strings.ToLower(path); {
+	switch lower := strings.ToLower(at.Path); {
 	case strings.HasSuffix(lower, ".gz"):
 		z, err := gzip.NewReader(bufio.NewReaderSize(f, 1<<18))
 		if err != nil {
 			f.Close()
 			if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-				return nil, incomplete(path, "it ends within its gzip header")
+				return nil, incomplete(at.Name, "it ends within its gzip header")
 			}
-			return nil, fmt.Errorf("%s is no gzip file: %w", path, err)
+			return nil, fmt.Errorf("%s is no gzip file: %w", at.Name, err)
 		}
 		in = z
 	case strings.HasSuffix(lower, ".zst"):
 		z, err := zstd.NewReader(f, zstd.WithDecoderConcurrency(1))
 		if err != nil {
 			f.Close()
-			return nil, fmt.Errorf("%s: %w", path, err)
+			return nil, fmt.Errorf("%s: %w", at.Name, err)
 		}
 		t.close = append(t.close, func() error { z.Close(); return nil })
 		in = z

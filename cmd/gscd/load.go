@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -16,6 +14,8 @@ import (
 
 	"github.com/gscd-io/gscd/config"
 	"github.com/gscd-io/gscd/delta"
+	"github.com/gscd-io/gscd/delta/objstore"
+	"github.com/gscd-io/gscd/delta/objstore/address"
 	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/ingest"
 	"github.com/gscd-io/gscd/ingest/decode"
@@ -289,15 +289,21 @@ func (a *app) sliceSource(ctx context.Context, f *loadFlags, from []string, decl
 		}
 		return a.mysqlSource(from[0])
 	}
-	if f.asOf != "" || len(from) == 1 && isTableAddress(from[0]) {
+	places := make([]slice.Place, len(from))
+	for i, name := range from {
+		if places[i], err = a.slicePlace(ctx, name); err != nil {
+			return nil, err
+		}
+	}
+	if f.asOf != "" || len(from) == 1 && places[0].HasFolder(deltaLog) {
 		if len(from) > 1 {
 			return nil, usagef("a Delta table is a slice by itself: name one")
 		}
 		return a.tableSource(ctx, from[0], f.asOf)
 	}
 	var parts []slice.Source
-	for _, path := range from {
-		part, err := slice.OpenFile(path, fo)
+	for _, at := range places {
+		part, err := slice.OpenFile(at, fo)
 		if errors.Is(err, slice.ErrFormat) {
 			return nil, usagef("%w", err)
 		}
@@ -309,15 +315,24 @@ func (a *app) sliceSource(ctx context.Context, f *loadFlags, from []string, decl
 	return slice.Files(strings.Join(from, ", "), parts...), nil
 }
 
-// isTableAddress tells an address of a Delta table from a file.
-func isTableAddress(address string) bool {
-	return strings.Contains(address, "://") || hasLog(address)
-}
+// deltaLog is the folder that makes a folder a Delta table.
+const deltaLog = "_delta_log"
 
-// hasLog reports whether a folder is a Delta table.
-func hasLog(folder string) bool {
-	info, err := os.Stat(filepath.Join(folder, "_delta_log"))
-	return err == nil && info.IsDir()
+// slicePlace is where a file or a folder of files is, on this machine or in a storage.
+func (a *app) slicePlace(ctx context.Context, name string) (slice.Place, error) {
+	if !strings.Contains(name, "://") {
+		return slice.Local(name)
+	}
+	folder, base := name, "."
+	scheme := strings.Index(name, "://") + len("://")
+	if i := strings.LastIndexByte(strings.TrimRight(name[scheme:], "/"), '/'); i >= 0 {
+		folder, base = name[:scheme+i], strings.TrimRight(name[scheme+i+1:], "/")
+	}
+	store, err := a.openStore(ctx, folder, address.WholeBuckets())
+	if err != nil {
+		return slice.Place{}, err
+	}
+	return slice.Place{In: objstore.FS(ctx, store), Path: base, Name: address.Shown(name)}, nil
 }
 
 // tableSource is a version of a Delta table, the newest if no label is named.

@@ -30,7 +30,11 @@ func (a *app) loadFolder(ctx context.Context, f *loadFlags, o ingest.Options, s 
 	if err != nil {
 		return err
 	}
-	list, waiting, err := slice.Folder(f.fromDir, f.mark, labelsOfCalendar(o.Calendar), fo)
+	folder, err := a.slicePlace(ctx, f.fromDir)
+	if err != nil {
+		return err
+	}
+	list, waiting, err := slice.Folder(folder, f.mark, labelsOfCalendar(o.Calendar), fo)
 	if err != nil {
 		return err
 	}

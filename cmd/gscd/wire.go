@@ -26,8 +26,8 @@ import (
 )
 
 // openStore opens the storage of an address. Nothing is read or created.
-func (a *app) openStore(ctx context.Context, location string) (objstore.Store, error) {
-	store, err := address.Open(ctx, location, address.S3(a.openBucket), address.Google(a.openGoogle), address.Azure(a.openAzure))
+func (a *app) openStore(ctx context.Context, location string, o ...address.Option) (objstore.Store, error) {
+	store, err := address.Open(ctx, location, append(o, address.S3(a.openBucket), address.Google(a.openGoogle), address.Azure(a.openAzure))...)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", address.Shown(location), err)
 	}

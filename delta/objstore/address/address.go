@@ -32,6 +32,7 @@ type AccountOpener func(ctx context.Context, account, container, folder string) 
 type options struct {
 	s3, google Opener
 	azure      AccountOpener
+	whole      bool
 }
 
 // S3 opens s3:// and s3a:// addresses. The opener is handed in, so that a
@@ -43,6 +44,9 @@ func Google(open Opener) Option { return func(o *options) { o.google = open } }
 
 // Azure opens az:// and abfss:// addresses.
 func Azure(open AccountOpener) Option { return func(o *options) { o.azure = open } }
+
+// WholeBuckets takes a whole bucket too: what is opened is no table, and nothing lies beside it.
+func WholeBuckets() Option { return func(o *options) { o.whole = true } }
 
 // Open opens the store that an address names: a path ("/data/orders",
 // "./orders"), "file:///data/orders" (percent-encoded), or a folder of a bucket,
@@ -83,6 +87,10 @@ func Open(ctx context.Context, address string, opts ...Option) (objstore.Store, 
 // wraps ErrAddress.
 func openBucket(ctx context.Context, o options, scheme, rest string) (objstore.Store, error) {
 	p, err := placeOf(scheme, rest)
+	if err == nil && p.folder == "" && !o.whole {
+		text, _, _ := form(scheme)
+		err = fmt.Errorf("it names a whole bucket: write %s", text)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrAddress, err)
 	}
@@ -131,8 +139,8 @@ func form(scheme string) (text, login, setting string) {
 	return "s3://BUCKET/PATH", "s3.access_key_id and s3.secret_access_key", "s3.endpoint"
 }
 
-// placeOf takes what stands behind the scheme apart. A table is a folder, not a
-// bucket: beside it lies its dead-letter table.
+// placeOf takes what stands behind the scheme apart. The folder is empty where it is a
+// whole bucket, which no table is: beside it lies its dead-letter table.
 func placeOf(scheme, rest string) (p place, err error) {
 	text, login, setting := form(scheme)
 	bucket, folder, _ := strings.Cut(strings.TrimPrefix(rest, "//"), "/")
@@ -152,8 +160,6 @@ func placeOf(scheme, rest string) (p place, err error) {
 		return p, fmt.Errorf("it names no bucket: write %s", text)
 	case strings.ContainsAny(p.bucket+p.folder, "?#"):
 		return p, fmt.Errorf("it has a query or fragment: settings of the storage belong into the configuration, %s and so on", setting)
-	case p.folder == "":
-		return p, fmt.Errorf("it names a whole bucket: write %s", text)
 	}
 	return p, nil
 }
