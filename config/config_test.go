@@ -164,7 +164,7 @@ func TestExample(t *testing.T) {
 	first := Table{
 		Name: "user_dim", Location: "s3://lake/dim/user_dim", Topics: []string{"shop.user_dim"},
 		Settings: Settings{
-			Format: "auto", Key: []string{"id"}, EventTime: "column:updated_at",
+			Format: "auto", Avro: Avro{Frame: "auto"}, Key: []string{"id"}, EventTime: "column:updated_at",
 			Drift: Drift{15 * time.Minute, 5 * time.Minute}, MaxClockSkew: 5 * time.Minute,
 			Write: Write{"copy-on-write"}, Batch: Batch{time.Minute, 200000, 64 << 20, 10 * time.Minute},
 			Late: "fold", Future: "dead_letter", Truncate: "apply", ChangeData: true, Protect: "backup",
@@ -210,7 +210,7 @@ func TestDefaults(t *testing.T) {
 	cfg := load(t, "calendar: {timezone: UTC}\ntables: [{location: /lake/t}]")
 	s := cfg.Tables[0].Settings
 	want := Settings{
-		Format: "auto", EventTime: "source", Drift: Drift{10 * time.Minute, 5 * time.Minute}, MaxClockSkew: 5 * time.Minute,
+		Format: "auto", Avro: Avro{Frame: "auto"}, EventTime: "source", Drift: Drift{10 * time.Minute, 5 * time.Minute}, MaxClockSkew: 5 * time.Minute,
 		Write: Write{"merge-on-read"}, Batch: Batch{time.Minute, 200000, 128 << 20, 10 * time.Minute},
 		Late: "fold", Future: "dead_letter", Truncate: "apply", Protect: "backup", Start: Start{At: "earliest"},
 		OnLostOffsets: "fail", Reload: "replace", MaxDeleteFraction: .2, Tombstones: "ignore", Mode: "upsert",

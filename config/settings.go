@@ -58,11 +58,20 @@ type SASL struct {
 
 // SchemaRegistry is where Avro schemas come from.
 type SchemaRegistry struct {
-	URL      string `yaml:"url"`
+	// URL is the address of a registry, or several of one with commas between.
+	URL string `yaml:"url"`
+	// Username and Password, or Token, or none of them.
 	Username string `yaml:"username"`
 	Password Secret `yaml:"password"`
+	Token    Secret `yaml:"token"`
+	// CAFile, CertFile and KeyFile are in PEM form.
 	CAFile   string `yaml:"ca_file"`
+	CertFile string `yaml:"cert_file"`
+	KeyFile  string `yaml:"key_file"`
 }
+
+// URLs gives the addresses: all of them of Confluent's API, or all of Apicurio's own.
+func (s *SchemaRegistry) URLs() []string { return splitList(s.URL) }
 
 // S3 overrides the AWS defaults (environment, profile, instance role).
 type S3 struct {
@@ -158,6 +167,7 @@ type Settings struct {
 	Canal    Canal    `yaml:"canal"`
 	DMS      DMS      `yaml:"aws_dms"`
 	OGG      OGG      `yaml:"ogg"`
+	Avro     Avro     `yaml:"avro"`
 	// Key columns; empty: what the records name.
 	Key []string `yaml:"key"`
 	// EventTime is source, kafka, or column:NAME.
@@ -228,6 +238,13 @@ type DMS struct {
 type OGG struct {
 	// Timezone is the IANA name of the zone of op_ts; "" is UTC.
 	Timezone string `yaml:"timezone"`
+}
+
+// Avro says how records name their schemas.
+type Avro struct {
+	Frame string `yaml:"frame" default:"auto" oneof:"auto confluent apicurio headers"`
+	// ID is what the ids count; "" is content, in Apicurio's frame global.
+	ID string `yaml:"id" oneof:"content global"`
 }
 
 // Drift is how long the changes of a label may take to arrive.

@@ -172,11 +172,26 @@ func (r *reader) validateProcess(cfg *Config) {
 }
 
 func (r *reader) validateRegistry(s *SchemaRegistry) {
-	r.validateURL("schema_registry.url", s.URL, "schema_registry.username and .password")
+	own := 0 // addresses of Apicurio's own API
+	for _, url := range s.URLs() {
+		r.validateURL("schema_registry.url", url, "schema_registry.username and .password")
+		if strings.Contains(url, "/apis/registry/v") {
+			own++
+		}
+	}
+	if own > 0 && own < len(s.URLs()) {
+		r.at("schema_registry.url", "has addresses of Apicurio's own API and of Confluent's: give those of one registry in one API")
+	}
 	if (s.Username == "") != (s.Password == "") {
 		r.at("schema_registry", "username and password go together")
 	}
-	if s.URL == "" && (s.Username != "" || s.CAFile != "") {
+	if s.Username != "" && s.Token != "" {
+		r.at("schema_registry", "username and token exclude each other")
+	}
+	if (s.CertFile == "") != (s.KeyFile == "") {
+		r.at("schema_registry", "cert_file and key_file go together")
+	}
+	if s.URL == "" && (s.Username != "" || s.Token != "" || s.CAFile != "" || s.CertFile != "") {
 		r.at("schema_registry", "has no url")
 	}
 }

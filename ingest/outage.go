@@ -7,7 +7,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// SourceError is an error of the Source that a table reads from.
+// SourceError is an error of the Source that a table reads from, or of the registry
+// that has the schemas of its records.
 type SourceError struct {
 	// Retryable tells that asking again may help.
 	Retryable bool
@@ -37,11 +38,13 @@ func isRetryable(err error) bool {
 	return errors.As(err, &e) && e.Retryable
 }
 
-// outage is a time in which the source does not answer. A lane that runs waits
+// outage is a time in which the source, or the registry of its schemas, does not
+// answer. A lane that runs waits
 // for its end: it keeps what it has, and commits what it took.
 type outage struct {
 	log    *zap.Logger
 	table  string
+	what   string    // "the source"
 	since  time.Time // zero: none
 	logged time.Time
 }
@@ -62,7 +65,7 @@ func (o *outage) ride(err error) error {
 	}
 	if now.Sub(o.logged) >= outageLog {
 		o.logged = now
-		o.log.Warn("the source does not answer; waiting for it", zap.String("table", o.table),
+		o.log.Warn(o.what+" does not answer; waiting for it", zap.String("table", o.table),
 			zap.Duration("for", now.Sub(o.since).Round(time.Second)), zap.Error(err))
 	}
 	time.Sleep(outageWait)
@@ -71,7 +74,7 @@ func (o *outage) ride(err error) error {
 
 func (o *outage) over() {
 	if !o.since.IsZero() {
-		o.log.Info("the source answers again", zap.String("table", o.table), zap.Duration("after", time.Since(o.since).Round(time.Second)))
+		o.log.Info(o.what+" answers again", zap.String("table", o.table), zap.Duration("after", time.Since(o.since).Round(time.Second)))
 		o.since, o.logged = time.Time{}, time.Time{}
 	}
 }

@@ -30,6 +30,8 @@ type queue struct {
 	work    chan *chunk
 	workers sync.WaitGroup
 	outage  outage
+	// schemas is an outage of where the records' schemas come from.
+	schemas outage
 }
 
 // polled is what a poll made ahead has brought.
@@ -50,7 +52,8 @@ type chunk struct {
 	at      int
 	over    bool // the stretch behind the last record was taken too
 	ready   chan struct{}
-	broken  error // a panic of the decoder, known when ready
+	broken  error // a panic of the decoder or a schema that it could not have, known when ready
+	rows    bool  // records of several rows were split into them
 	// format is that of the decoder; when ready, what it has decided ("" for nothing yet).
 	format string
 }
@@ -64,16 +67,14 @@ const (
 
 func newQueue(source Source, o *Options) *queue {
 	q := &queue{source: source, o: o, work: make(chan *chunk, 1024), paused: map[change.PartitionID]bool{}}
-	q.outage = outage{log: o.Log, table: o.Name}
+	q.outage = outage{log: o.Log, table: o.Name, what: "the source"}
+	q.schemas = outage{log: o.Log, table: o.Name, what: "the schema registry"}
 	q.drop()
 	for range o.Decoders {
 		q.workers.Go(func() {
 			decoders := map[string]decode.Decoder{}
 			for c := range q.work {
-				c.broken = Caught(func() error {
-					c.decode(decoders, &o.Decode)
-					return nil
-				})
+				c.broken = Caught(func() error { return c.decode(decoders, &o.Decode) })
 				close(c.ready)
 			}
 		})
@@ -81,7 +82,9 @@ func newQueue(source Source, o *Options) *queue {
 	return q
 }
 
-func (c *chunk) decode(decoders map[string]decode.Decoder, o *decode.Options) {
+// decode fills in changes and errs. Its own error is a *SourceError: a record must
+// wait for its schema, and so must all of the chunk.
+func (c *chunk) decode(decoders map[string]decode.Decoder, o *decode.Options) error {
 	d := decoders[c.format]
 	if d == nil {
 		var err error
@@ -90,18 +93,37 @@ func (c *chunk) decode(decoders map[string]decode.Decoder, o *decode.Options) {
 			for i := range c.errs {
 				c.errs[i] = err
 			}
-			return
+			return nil
 		}
 		decoders[c.format] = d
 	}
-	c.split(d)
+	if !c.rows {
+		c.split(d)
+		c.rows = true
+	}
 	arena := &change.Arena{}
 	for i, r := range c.records {
-		if r.Oversize == 0 {
-			c.errs[i] = d.Decode(r, arena, &c.changes[i])
+		if r.Oversize > 0 {
+			continue
 		}
+		err := d.Decode(r, arena, &c.changes[i])
+		if err := schemaOutage(err); err != nil {
+			return err
+		}
+		c.errs[i] = err
 	}
 	c.format = d.Format()
+	return nil
+}
+
+// schemaOutage gives the error of a record that must wait for its schema, nil for
+// all others.
+func schemaOutage(err error) error {
+	var wait *decode.SchemaError
+	if errors.As(err, &wait) {
+		return &SourceError{wait.Retryable, err}
+	}
+	return nil
 }
 
 // split makes a record of each row of a record that holds several. They share
@@ -216,8 +238,10 @@ func (q *queue) next(ctx context.Context, takeable func(change.PartitionID) bool
 				return id, nil, ctx.Err()
 			}
 			if c.broken != nil {
-				return id, nil, fmt.Errorf("table %s: decode %s from offset %d on: %w", q.o.Name, id, c.records[0].Offset, c.broken)
+				err := fmt.Errorf("table %s: decode %s from offset %d on: %w", q.o.Name, id, c.records[0].Offset, c.broken)
+				return id, nil, q.again(c, err)
 			}
+			q.schemas.over()
 			return id, c, nil
 		}
 		if tries > 0 && q.dry {
@@ -227,6 +251,17 @@ func (q *queue) next(ctx context.Context, takeable func(change.PartitionID) bool
 			return change.PartitionID{}, nil, err
 		}
 	}
+}
+
+// again has a chunk decoded anew whose schemas could not be had. It gives nil after
+// a short wait, where they may be had later.
+func (q *queue) again(c *chunk, err error) error {
+	if err := q.schemas.ride(err); err != nil {
+		return err
+	}
+	c.broken, c.ready = nil, make(chan struct{})
+	q.work <- c
+	return nil
 }
 
 // ahead starts the next poll of a busy source while there is still something

@@ -92,7 +92,11 @@ func (l *Lane) applyHeld(e *drift.Entry) error {
 	l.batch.dirty = true
 	open := l.state().Open
 	var c change.Change
-	rej := l.rejected(e.Record, l.decoder.Decode(e.Record, l.arena, &c))
+	decodeErr := l.decoder.Decode(e.Record, l.arena, &c)
+	if err := schemaOutage(decodeErr); err != nil {
+		return l.describe(e.Record, err)
+	}
+	rej := l.rejected(e.Record, decodeErr)
 	var old, new string
 	if rej == nil {
 		old, new, rej = l.keys(&c, e.Meta.Partition, e.Meta.Offset)

@@ -200,7 +200,11 @@ func (w *replaying) decide(e *deadletter.Entry) (_ settled.State, detail string,
 	}
 	p := w.state().Find(change.PartitionID{Topic: e.Topic, Partition: e.Partition})
 	var c change.Change
-	if rej := w.rejected(r, w.decoder.Decode(r, w.arena, &c)); rej != nil {
+	decodeErr := w.decoder.Decode(r, w.arena, &c)
+	if err := schemaOutage(decodeErr); err != nil {
+		return "", "", nil, w.describe(r, err)
+	}
+	if rej := w.rejected(r, decodeErr); rej != nil {
 		return "", "", rej, nil
 	}
 	switch {

@@ -55,6 +55,8 @@ var layers = []rule{
 	{"ingest/change", []string{"ddl"}},
 	{"ingest/decode", []string{"ddl", "ingest/change"}},
 	{"ingest/kafka", []string{"ingest/change"}},
+	// It gives the decoders what they ask for, in their words.
+	{"ingest/registry", []string{"ingest/decode"}},
 	{"ingest/recording", []string{"ingest/change"}},
 
 	{"snapshotter", []string{"ingest/change"}},

@@ -16,6 +16,7 @@ import (
 	"github.com/gscd-io/gscd/delta/objstore/s3"
 	"github.com/gscd-io/gscd/ingest/decode"
 	"github.com/gscd-io/gscd/ingest/kafka"
+	"github.com/gscd-io/gscd/ingest/registry"
 	"github.com/gscd-io/gscd/snapshotter"
 )
 
@@ -35,6 +36,8 @@ type app struct {
 	s3Mu       sync.Mutex // guards the making of s3
 	loaded     *config.Config
 	loadedFrom string
+	registryMu sync.Mutex // guards the making of registry
+	registry   *registry.Client
 	// s3 is made when the first bucket is opened.
 	s3       *s3.Client
 	storages storages

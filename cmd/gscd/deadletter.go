@@ -54,7 +54,7 @@ has not come past it again, or has applied it when it did.`,
 		RunE: func(c *cobra.Command, _ []string) error { return a.listDeadLetters(c.Context(), f) },
 	}
 	c.Flags().StringVar(&f.label, "label", "", "those that count in this `label`")
-	c.Flags().StringVar(&f.reason, "reason", "", "those with this `reason`: decode, key, future, late, partial, ...")
+	c.Flags().StringVar(&f.reason, "reason", "", "those with this `reason`: decode, schema, key, future, late, partial, ...")
 	c.Flags().StringVar(&f.state, "state", "", "those in this `state`: active, replayed, superseded, dismissed, undone")
 	c.Flags().IntVar(&f.limit, "limit", 0, "print at most that `number` (default: all)")
 	return c

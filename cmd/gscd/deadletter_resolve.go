@@ -29,7 +29,7 @@ type deadLetterSelection struct {
 func (s *deadLetterSelection) add(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&s.label, "label", "", "those that count in this `label`")
-	f.StringVar(&s.reason, "reason", "", "those with this `reason`: decode, key, future, late, partial, ...")
+	f.StringVar(&s.reason, "reason", "", "those with this `reason`: decode, schema, key, future, late, partial, ...")
 	f.BoolVar(&s.all, "all", false, "all of them")
 	f.BoolVar(&s.dryRun, "dry-run", false, "print what would become of them, and change nothing")
 }

@@ -97,8 +97,15 @@ func recordingClock(ctx context.Context, r *recording.Recording, o *ingest.Optio
 		for _, b := range blocks {
 			var arena change.Arena
 			for _, rec := range b.Records {
+				if rec.Oversize > 0 {
+					continue
+				}
 				var c change.Change
-				if rec.Oversize == 0 && d.Decode(rec, &arena, &c) == nil && c.Op != change.Filtered {
+				var wait *decode.SchemaError
+				switch err := d.Decode(rec, &arena, &c); {
+				case errors.As(err, &wait):
+					return time.Time{}, fmt.Errorf("look for the largest event time: %w", err)
+				case err == nil && c.Op != change.Filtered:
 					largest = max(largest, c.EventTime)
 				}
 			}

@@ -21,6 +21,7 @@ import (
 	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/ingest"
 	"github.com/gscd-io/gscd/ingest/decode"
+	"github.com/gscd-io/gscd/ingest/registry"
 	"github.com/gscd-io/gscd/savepoint"
 	"github.com/gscd-io/gscd/snapshotter"
 )
@@ -64,6 +65,28 @@ func (a *app) openBucket(ctx context.Context, bucket, folder string) (objstore.S
 	return a.logStore(ctx, store, bucket, folder)
 }
 
+// schemas gives the registry, nil where none is configured. One client serves all
+// tables: what one has fetched the others have.
+func (a *app) schemas(cfg *config.Config) (decode.Schemas, error) {
+	s := &cfg.SchemaRegistry
+	if s.URL == "" {
+		return nil, nil
+	}
+	a.registryMu.Lock()
+	defer a.registryMu.Unlock()
+	if a.registry == nil {
+		client, err := registry.New(registry.Options{
+			URLs: s.URLs(), Username: s.Username, Password: string(s.Password), Token: string(s.Token),
+			CAFile: s.CAFile, CertFile: s.CertFile, KeyFile: s.KeyFile,
+		})
+		if err != nil {
+			return nil, err
+		}
+		a.registry = client
+	}
+	return a.registry, nil
+}
+
 // deadLetterAddress is where the dead-letter table of a table lies: beside it.
 func deadLetterAddress(location string) string {
 	return strings.TrimRight(location, "/") + "__dead_letter"
@@ -79,7 +102,7 @@ func calendarOf(cfg *config.Config) (*snapshotter.Calendar, error) {
 
 // decodeOptions are what a table's settings say about its records. types are
 // those that the configuration gives to columns.
-func decodeOptions(t *config.Table) (o decode.Options, types map[string]schema.Type, err error) {
+func (a *app) decodeOptions(cfg *config.Config, t *config.Table) (o decode.Options, types map[string]schema.Type, err error) {
 	o = decode.Options{
 		Source:     t.Source,
 		Columns:    map[string]decode.ColumnSpec{},
@@ -91,6 +114,10 @@ func decodeOptions(t *config.Table) (o decode.Options, types map[string]schema.T
 	}
 	if !t.TombstonesChosen {
 		o.Tombstones = "" // so that a format which needs the choice asks for it
+	}
+	o.Avro = decode.Avro{Frame: t.Avro.Frame, ID: t.Avro.ID}
+	if o.Schemas, err = a.schemas(cfg); err != nil {
+		return o, nil, usagef("%w", err)
 	}
 	if t.Canal.Timezone != "" {
 		if o.Canal.Timezone, err = time.LoadLocation(t.Canal.Timezone); err != nil {
@@ -136,7 +163,7 @@ func (a *app) ingestOptions(ctx context.Context, cfg *config.Config, t *config.T
 	if o.Calendar, err = calendarOf(cfg); err != nil {
 		return o, err
 	}
-	if o.Decode, o.Columns, err = decodeOptions(t); err != nil {
+	if o.Decode, o.Columns, err = a.decodeOptions(cfg, t); err != nil {
 		return o, err
 	}
 	if o.Store, err = a.openStore(ctx, t.Location); err != nil {

@@ -18,7 +18,7 @@ type Entry struct {
 	Row int32
 	// Timestamp is the broker timestamp in milliseconds, -1 where there is none.
 	Timestamp int64
-	// Reason is a stable word: decode, key, value, future, time, late, partial,
+	// Reason is a stable word: decode, schema, key, value, future, time, late, partial,
 	// null_key, oversize. Detail says more, for people; Column names the column.
 	Reason, Detail, Column string
 	// Label is the label that the entry counts in, OpenLabel the one that was

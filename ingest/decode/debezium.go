@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strings"
 
 	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/ingest/change"
@@ -28,8 +27,7 @@ type debezium struct {
 	keyScan    scanner
 	keyMembers []member
 	sourceText source
-	servers    cache[string]
-	server     string // the last one of servers
+	servers    names
 	seen       recognition
 }
 
@@ -91,6 +89,25 @@ func (d *debezium) keyHeaders(rec *change.Record, out *change.Change) {
 	}
 }
 
+// opOf is what an envelope's op means, 0 for none.
+func opOf(op byte) change.Op {
+	switch op {
+	case 'c':
+		return change.Insert
+	case 'u':
+		return change.Update
+	case 'd':
+		return change.Delete
+	case 'r':
+		return change.Read
+	case 't':
+		return change.Truncate
+	case 'm':
+		return change.Filtered
+	}
+	return 0
+}
+
 func (d *debezium) tombstone(rec *change.Record, out *change.Change) error {
 	d.seen = neutral
 	out.Op = change.Tombstone
@@ -113,24 +130,10 @@ func (d *debezium) decode(rec *change.Record, out *change.Change) error {
 	if e.has&hasOp == 0 {
 		return errNoOp
 	}
-	op := byte(0)
 	if e.op.kind == kindString && e.op.end == e.op.start+1 {
-		op = r.b[e.op.start]
+		out.Op = opOf(r.b[e.op.start])
 	}
-	switch op {
-	case 'c':
-		out.Op = change.Insert
-	case 'u':
-		out.Op = change.Update
-	case 'd':
-		out.Op = change.Delete
-	case 'r':
-		out.Op = change.Read
-	case 't':
-		out.Op = change.Truncate
-	case 'm':
-		out.Op = change.Filtered
-	default:
+	if out.Op == 0 {
 		return fmt.Errorf("unknown op %.20q", r.raw(e.op))
 	}
 	if e.source.kind != kindObject {
@@ -141,12 +144,12 @@ func (d *debezium) decode(rec *change.Record, out *change.Change) error {
 		return err
 	}
 	d.seen = own
-	if op == 'm' || d.opts.Source != "" && !src.of(d.opts.Source, r) {
+	if out.Op == change.Filtered || d.opts.Source != "" && !src.of(d.opts.Source, r) {
 		*out = change.Change{Op: change.Filtered}
 		return nil
 	}
-	if op != 't' {
-		if read, load := src.load(r); read || op == 'r' {
+	if out.Op != change.Truncate {
+		if read, load := src.load(r); read || out.Op == change.Read {
 			out.Op, out.Load = change.Read, load
 		}
 	}
@@ -170,7 +173,7 @@ func (d *debezium) decode(rec *change.Record, out *change.Change) error {
 func (d *debezium) origin(out *change.Change) (err error) {
 	src, r := &d.sourceText, &d.cells
 	name, _ := src.str(slotName, r)
-	out.Server.Name = d.intern(name)
+	out.Server.Name = d.servers.intern(name)
 	if out.Server.ID, err = src.int(slotServerID, r); err != nil {
 		return fmt.Errorf("source.server_id: %w", err)
 	}
@@ -188,20 +191,6 @@ func (d *debezium) origin(out *change.Change) (err error) {
 		out.ProcessingTime, _ = integer(r.raw(t)) // past 64 bits: none
 	}
 	return nil
-}
-
-// intern gives a server's name as a string that outlives the record.
-func (d *debezium) intern(name string) string {
-	if name == d.server {
-		return d.server
-	}
-	kept, ok := d.servers.known[name]
-	if !ok {
-		kept = strings.Clone(name)
-		d.servers.put(kept, kept)
-	}
-	d.server = kept
-	return kept
 }
 
 // rows fills in key, before and after.

@@ -16,8 +16,9 @@ import (
 // concurrent use: one per goroutine.
 type Decoder interface {
 	// Decode fills out with what the record says; its cells live in the arena
-	// or in the record's bytes. The error is an *Error, and out is then empty
-	// but for Op, which may be set. A Filtered change has nothing but its Op.
+	// or in the record's bytes. The error is an *Error, or a *SchemaError where
+	// the record must wait for its schema, and out is then empty but for Op, which
+	// may be set. A Filtered change has nothing but its Op.
 	//
 	// Of a record of several rows it reads the one that rec.Row names.
 	Decode(rec *change.Record, arena *change.Arena, out *change.Change) error
@@ -47,6 +48,9 @@ type Options struct {
 	Canal    Canal
 	DMS      DMS
 	OGG      OGG
+	Avro     Avro
+	// Schemas is the registry of Avro records' schemas; nil: they can't be read.
+	Schemas Schemas
 	// EventTime is "source" (default), "kafka" (the record's timestamp) or
 	// "column:NAME". A column's integer of unknown type is milliseconds, a
 	// timestamp_ntz is taken as UTC; NULL or no such column is no time.
@@ -107,6 +111,8 @@ func (o Options) checked() (*Options, error) {
 		oneOf("debezium unsigned", o.Debezium.Unsigned, "", "long"),
 		oneOf("aws_dms key_changes", o.DMS.KeyChanges, "", "none"),
 		oneOf("debezium binary", o.Debezium.Binary, "", "base64"),
+		oneOf("avro frame", o.Avro.Frame, "", FrameAuto, FrameConfluent, FrameApicurio, FrameHeaders),
+		oneOf("avro id", o.Avro.ID, "", "content", "global"),
 	} {
 		if err != nil {
 			return nil, err
@@ -195,6 +201,8 @@ var formats = []format{
 	{AWSDMS, func(o *Options) recogniser { return newAWSDMS(o) }},
 	{OGGJSON, func(o *Options) recogniser { return newOGG(o) }},
 	{OpenProtocol, func(o *Options) recogniser { return newOpenProtocol(o) }},
+	// The last one, for it asks a registry about what it takes for an id.
+	{DebeziumAvro, func(o *Options) recogniser { return newAvro(o) }},
 }
 
 // Auto is the format that the first record with a value decides.
@@ -217,6 +225,9 @@ func New(name string, opts Options) (Decoder, error) {
 	}
 	if name == Auto {
 		return &auto{opts: o}, nil
+	}
+	if name == DebeziumAvro && o.Schemas == nil {
+		return nil, fmt.Errorf("change format %s needs a schema registry: set schema_registry.url", name)
 	}
 	for _, f := range formats {
 		if f.name == name {
@@ -280,8 +291,15 @@ func (a *auto) Decode(rec *change.Record, arena *change.Arena, out *change.Chang
 		case neutral:
 			return err
 		}
+		var wait *SchemaError
+		if errors.As(err, &wait) {
+			return err
+		}
 		if e, ok := err.(*Error); ok {
 			err = e.Err
+		}
+		if errors.Is(err, errNoFrame) {
+			continue // which says nothing about a text
 		}
 		if err == nil || errors.Is(err, ErrTombstones) {
 			err = errUnproved // to be stopped at once it must be of the format

@@ -12,7 +12,8 @@
 //
 //  1. A Decoder judges a record from the record and the Options alone. What it
 //     remembers are caches: a restart decodes the same bytes to the same Change.
-//  2. A record gives a Change or an *Error: no panic, no cell that is not
+//  2. A record gives a Change or an *Error, or a *SchemaError while its schema can't
+//     be had: no panic, no cell that is not
 //     exactly what the record says. A value that its type can't hold is an error.
 //  3. Nothing passes through a float but the cells of float and double columns.
 //     A JSON number whose column has no known type keeps its text.
@@ -60,6 +61,18 @@
 // source block. __deleted goes before __op; without both a row is an Insert. A
 // file without pos is no position. Without __deleted, and with Options.Tombstones
 // empty, nothing tells how deletes come: ErrTombstones.
+//
+// # Debezium Avro, points decided
+//
+// A schema is parsed once per Decoder and id; from then on reading a record looks
+// at no name. All of a value is checked: lengths, branches, symbols, UTF-8, 32 bits
+// of an int, nesting up to 128, and that nothing stands behind it. A record may
+// have more values than bytes (records of nulls), up to 65,536 and 8 a byte.
+//
+// A column takes its meaning from connect.type, connect.name and
+// connect.parameters, in whose words Avro's logical types are put; timestamp-millis
+// and the like without them are timestamp, local-timestamp-millis timestamp_ntz.
+// A union of several types beside null is untyped: each cell has its own type.
 //
 // # Maxwell, points decided
 //

@@ -10,6 +10,8 @@ type Reason string
 const (
 	// ReasonDecode: the bytes are not a record of the format.
 	ReasonDecode Reason = "decode"
+	// ReasonSchema: the schema that the record names is none, or can't be used.
+	ReasonSchema Reason = "schema"
 	// ReasonKey: nothing in the record tells which row it is about.
 	ReasonKey Reason = "key"
 	// ReasonValue: a cell is not a value of its column's type.

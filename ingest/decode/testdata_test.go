@@ -68,11 +68,13 @@ func recorded(t testing.TB, names ...string) []change.Record {
 				Offset, TS   int64
 				Headers      []*string
 				Key, Payload *string
+				Key64        []byte `json:"key_b64"`
+				Payload64    []byte `json:"payload_b64"`
 			}
 			if err := json.Unmarshal(line, &r); err != nil {
 				t.Fatal(err)
 			}
-			rec := change.Record{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Timestamp: r.TS}
+			rec := change.Record{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Timestamp: r.TS, Key: r.Key64, Value: r.Payload64}
 			for i := 0; i+1 < len(r.Headers); i += 2 {
 				rec.Headers = append(rec.Headers, change.Header{Key: *r.Headers[i], Value: []byte(*r.Headers[i+1])})
 			}
