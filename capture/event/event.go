@@ -32,6 +32,8 @@ type Event struct {
 	// it changes (nil: there was none), so that a rename can be followed.
 	Statement string
 	Old       *ddl.Table
+	// Moved marks the two halves of an update that changed its row's key, see Split.
+	Moved bool
 }
 
 // Source is where an event comes from. Positions compare inside one server alone.

@@ -16,6 +16,8 @@ type cells struct {
 	arena *change.Arena
 	// placeholder and its base64 form mark a cell that the source did not send.
 	placeholder, placeholder64 string
+	// empty: {} marks one.
+	empty bool
 }
 
 var (
@@ -33,7 +35,7 @@ func (r *cells) cell(c *codec, t token) (v schema.Value, err error) {
 	switch {
 	case t.kind == kindNull:
 		return schema.Value{}, nil
-	case t.kind == kindString && r.unavailable(t):
+	case t.kind == kindString && r.unavailable(t), r.empty && t.kind == kindObject && t.end-t.start == 2:
 		return schema.Value{Kind: schema.Unavailable}, nil
 	}
 	if c.quoted && t.kind == kindString && t.flags&flagEscaped == 0 {
@@ -89,6 +91,13 @@ func (r *cells) cell(c *codec, t token) (v schema.Value, err error) {
 		v, err = r.text64(t)
 	case encGoBytes:
 		v, err = r.goBytes(t, c.length)
+	case encGeometryBytes:
+		if v, err = r.bytes(c, t); err == nil && len(v.S) < 4+5 {
+			err = errGeometry
+		}
+		if err == nil {
+			v.S = v.S[4:]
+		}
 	case encEnumIndex, encSetBits:
 		v, err = r.numberedLabels(c, t)
 	case encJSON:

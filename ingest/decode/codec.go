@@ -47,6 +47,8 @@ const (
 	encText64
 	// encGoBytes: bytes, escaped as in a string of Go.
 	encGoBytes
+	// encGeometryBytes: base64 of MySQL's geometry: the SRID, then the WKB.
+	encGeometryBytes
 	// encEnumIndex: the number of a label, from 1 on, or the label itself.
 	encEnumIndex
 	// encSetBits: the bits of labels as a number, or the labels themselves.

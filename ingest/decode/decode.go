@@ -197,6 +197,7 @@ var formats = []format{
 	{DebeziumFlat, func(o *Options) recogniser { return newDebeziumFlat(o) }},
 	{"maxwell", func(o *Options) recogniser { return newMaxwell(o) }},
 	{CanalJSON, func(o *Options) recogniser { return newCanal(o) }},
+	{GSCDJSON, func(o *Options) recogniser { return newGSCD(o) }},
 	{CanalProtobuf, func(o *Options) recogniser { return newPackets(o) }},
 	{AWSDMS, func(o *Options) recogniser { return newAWSDMS(o) }},
 	{OGGJSON, func(o *Options) recogniser { return newOGG(o) }},
