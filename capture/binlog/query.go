@@ -168,28 +168,23 @@ func (r *Reader) define(q query) error {
 	}
 	for _, e := range effects {
 		r.forget(e)
-		to := e.Name
-		if e.New != nil {
-			to = ddl.Name{Database: e.New.Database, Table: e.New.Name}
-		}
-		if !r.wanted(e.Name.Database, e.Name.Table) && !r.wanted(to.Database, to.Table) {
+	}
+	for _, o := range ddl.Outcomes(effects) {
+		if !r.wanted(o.Name.Database, o.Name.Table) {
 			continue
 		}
-		if e.New != nil && e.New.Incomplete && e.Kind == ddl.Create {
+		if o.Old == nil && o.New != nil && o.New.Incomplete {
 			return fmt.Errorf("%w: %.200q", ErrStatementFormat, q.text)
 		}
-		if e.Old == nil && e.New == nil && e.Kind != ddl.Truncate {
+		ev := &event.Event{Op: event.Schema, Source: r.source(), Table: o.New, Old: o.Old, Statement: q.text, RowsRemoved: o.RowsRemoved}
+		switch {
+		case o.Truncated:
+			ev.Op = event.Truncate
+			if ev.Old = nil; ev.Table == nil {
+				ev.Table = &ddl.Table{Database: o.Name.Database, Name: o.Name.Table}
+			}
+		case !o.Known, o.Old == nil && o.New == nil:
 			continue // of a table that nobody has defined
-		}
-		ev := &event.Event{Op: event.Schema, Source: r.source(), Table: e.New, Old: e.Old, Statement: q.text}
-		if e.Kind == ddl.Truncate {
-			ev.Op, ev.Old = event.Truncate, nil
-			if ev.Table == nil {
-				ev.Table = e.Old
-			}
-			if ev.Table == nil {
-				ev.Table = &ddl.Table{Database: e.Name.Database, Name: e.Name.Table}
-			}
 		}
 		ev.Source.Row = r.row
 		r.row++

@@ -87,15 +87,15 @@ func (e *expectation) checkRecords(t *testing.T, form event.Form, format string)
 		}
 		name := ev.Table.Database + "." + ev.Table.Name
 		op := ev.Op
-		err = enc.Records(ev, func(key, value []byte, headers []event.Header) error {
-			rec := change.Record{Key: bytes.Clone(key), Value: bytes.Clone(value), Offset: offset}
-			for _, h := range headers {
+		err = enc.Records(ev, func(out event.Record) error {
+			rec := change.Record{Key: bytes.Clone(out.Key), Value: bytes.Clone(out.Value), Offset: offset}
+			for _, h := range out.Headers {
 				rec.Headers = append(rec.Headers, change.Header{Key: h.Key, Value: h.Value})
 			}
 			offset++
 			var c change.Change
 			if err := d.Decode(&rec, arena, &c); err != nil {
-				return fmt.Errorf("%s: %w", value, err)
+				return fmt.Errorf("%s: %w", out.Value, err)
 			}
 			if form == event.GSCD && c.HasPosition { // a file's name without a number gives none
 				if c.Position.Pos != int64(ev.Source.Pos) || c.Position.Row != ev.Source.Row || c.GTID != ev.Source.GTID || c.EventTime != ev.Source.Time || c.EventTimeIsCommit != ev.Source.CommitTime {

@@ -208,6 +208,9 @@ func (e *Encoder) appendGSCD(dst []byte, ev *Event) []byte {
 		dst = appendString(append(dst, `,"statement":`...), ev.Statement)
 		dst = appendTable(append(dst, `,"old":`...), ev.Old)
 		dst = appendTable(append(dst, `,"new":`...), ev.Table)
+		if ev.RowsRemoved != "" {
+			dst = appendString(append(dst, `,"rows_removed":`...), ev.RowsRemoved)
+		}
 	case Heartbeat:
 		dst = strconv.AppendInt(append(dst, `,"ts_ms":`...), ev.Source.Time/1000, 10)
 	default:
@@ -352,27 +355,34 @@ type Header struct {
 	Value []byte
 }
 
+// Record is what is sent of an event.
+type Record struct {
+	Key, Value []byte
+	Headers    []Header
+	// Everywhere: the record belongs on every partition of its topic, since it tells
+	// something about the rows of all of them, in order with them: statements, truncates
+	// and heartbeats of gscd's form. Its key then decides nothing.
+	Everywhere bool
+}
+
 // Records gives the records of an event, in order: one, or two of an update that
 // changes its row's key. What give gets is valid until it returns; its error ends it.
-func (e *Encoder) Records(ev *Event, give func(key, value []byte, headers []Header) error) error {
+func (e *Encoder) Records(ev *Event, give func(Record) error) error {
 	old, new, two := Split(ev)
 	if !two {
 		e.key = e.AppendKey(e.key[:0], ev)
 		e.value = e.Append(e.value[:0], ev)
-		return give(e.key, e.value, nil)
+		return give(Record{Key: e.key, Value: e.value, Everywhere: e.form == GSCD && ev.row() == nil})
 	}
 	e.key, e.other = e.AppendKey(e.key[:0], &old), e.AppendKey(e.other[:0], &new)
-	var headers []Header
+	var newKey, oldKey []Header
 	if e.form != GSCD {
-		headers = []Header{{"__debezium.newkey", e.other}}
+		newKey, oldKey = []Header{{"__debezium.newkey", e.other}}, []Header{{"__debezium.oldkey", e.key}}
 	}
 	e.value = e.Append(e.value[:0], &old)
-	if err := give(e.key, e.value, headers); err != nil {
+	if err := give(Record{Key: e.key, Value: e.value, Headers: newKey}); err != nil {
 		return err
 	}
-	if e.form != GSCD {
-		headers = []Header{{"__debezium.oldkey", e.key}}
-	}
 	e.value = e.Append(e.value[:0], &new)
-	return give(e.other, e.value, headers)
+	return give(Record{Key: e.other, Value: e.value, Headers: oldKey})
 }

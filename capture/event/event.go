@@ -12,7 +12,7 @@ const (
 	// Read is a row of the initial load.
 	Read
 	Truncate
-	// Schema is a statement that changes a table's definition.
+	// Schema is a statement that changes a table's definition, or rows without events.
 	Schema
 	// Heartbeat says that the log was read up to its Source's time and position.
 	Heartbeat
@@ -28,10 +28,14 @@ type Event struct {
 	// Before and After hold a Cell for each of Table.Columns. Before is nil for
 	// inserts and reads, After for deletes; both for other events.
 	Before, After []Cell
-	// Statement is the text of a Schema or Truncate event, Old the definition that
-	// it changes (nil: there was none), so that a rename can be followed.
+	// Statement is the text of a Schema or Truncate event. Old is the definition that
+	// the table's name had before (nil: there was none): where two tables change names,
+	// as at the end of an online schema change, each has an event with old and new.
 	Statement string
 	Old       *ddl.Table
+	// RowsRemoved says what a statement did to rows without events for them, such as
+	// DROP PARTITION; empty: nothing.
+	RowsRemoved string
 	// Moved marks the two halves of an update that changed its row's key, see Split.
 	Moved bool
 }

@@ -195,12 +195,14 @@ func (d *gscd) decode(rec *change.Record, out *change.Change) error {
 		out.Op = change.Read
 	case "t":
 		out.Op = change.Truncate
-	case "s", "h":
+	case "s": // a definition: rows bring theirs
+		d.seen = own
 		out.Op = change.Filtered
-		if d.seen = neutral; op == "s" {
-			d.seen = own
-		}
 		return nil
+	case "h":
+		d.seen = neutral
+		out.Op = change.Heartbeat
+		return d.when(gscdTime, micros, rec, out)
 	default:
 		return fmt.Errorf("unknown op %.40q", d.cells.raw(d.at[gscdOp]))
 	}
