@@ -36,6 +36,8 @@ type Lane struct {
 	markers *marker.Set
 	dead    *deadletter.Table
 	decoder decode.Decoder // of held records
+	// toldGaps is the format whose gaps have been logged.
+	toldGaps string
 	// compacted tells that Kafka compacts a topic of the table, which is allowed.
 	compacted bool
 
@@ -432,6 +434,25 @@ func (l *Lane) take(p *snapshotter.Partition, r *change.Record, c *change.Change
 	return false, l.deadLetter(r, rej, l.state().Open, false)
 }
 
+// noteOrigin notes, for the evidence, where the change's time and place are from.
+func (l *Lane) noteOrigin(p *snapshotter.Partition, c *change.Change, own bool) {
+	switch configured := l.o.Decode.EventTime; {
+	case !own || configured == "kafka":
+		p.BrokerTimes = true
+	case configured != "" && configured != "source":
+		p.ColumnTimes = true
+	case c.EventTimeIsCommit:
+		p.CommitTimes = true
+	default:
+		p.StatementTimes = true
+	}
+	p.Positions = p.Positions || c.HasPosition
+	p.NoPositions = p.NoPositions || !c.HasPosition
+	if c.KeyUnsure {
+		l.p.Counts.UnsureKeys++
+	}
+}
+
 // undecided refuses a stream of which no record can be judged before a setting is
 // chosen: its dead letters would be all of it.
 func undecided(decodeErr error) error {
@@ -499,8 +520,7 @@ func (l *Lane) takeJudged(p *snapshotter.Partition, r *change.Record, c *change.
 		l.p.Totals.Duplicates++
 		return false, nil
 	}
-	p.CommitTimes = p.CommitTimes || c.EventTimeIsCommit
-	p.NoPositions = p.NoPositions || !c.HasPosition
+	l.noteOrigin(p, c, own)
 	if v.Late {
 		if done, err := l.takeLate(r, &v, old, new); done || err != nil {
 			return false, err

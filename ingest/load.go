@@ -160,7 +160,26 @@ func (l *Lane) setFormat(format string) (err error) {
 	}
 	l.queue.format = format
 	l.decoder, err = decode.New(format, l.o.Decode)
+	l.tellGaps(format)
 	return err
+}
+
+// tellGaps logs, once, what the records of a format lack. Commit times and truncates
+// alone, which common sources lack, are left to the evidence and to config check.
+func (l *Lane) tellGaps(format string) {
+	var lacks []string
+	much := false
+	for _, g := range decode.Gaps(format, &l.o.Decode) {
+		if g.Want == decode.WantKey && l.o.Append {
+			continue
+		}
+		lacks = append(lacks, g.String())
+		much = much || g.Want != decode.WantCommitTime && g.Want != decode.WantTruncate
+	}
+	if much && l.toldGaps != format {
+		l.toldGaps = format
+		l.o.Log.Warn("records of this format lack what exactness rests on", zap.String("table", l.o.Name), zap.String("format", format), zap.Strings("lacks", lacks))
+	}
 }
 
 // checkLayout refuses settings that the table can't follow any more.

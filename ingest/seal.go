@@ -10,6 +10,7 @@ import (
 
 	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/ingest/change"
+	"github.com/gscd-io/gscd/ingest/decode"
 	"github.com/gscd-io/gscd/progress"
 	"github.com/gscd-io/gscd/savepoint"
 	"github.com/gscd-io/gscd/snapshotter"
@@ -335,6 +336,9 @@ func (l *Lane) evidence(ends []snapshotter.End, d snapshotter.Decision, clock ti
 		Lines: s.Lines, Counts: l.p.Counts, Rows: l.p.Rows, Late: l.late, Foreign: l.p.Foreign, Slice: l.p.Slice,
 		DeadLetters: l.p.DeadLettersAsOf(func(string) bool { return true }), // none is of a label to come
 	}
+	if l.queue.format != decode.Auto {
+		e.Format = l.queue.format
+	}
 	byClock := len(ends) > 0 // a table without topics has no clock to wait for
 	for _, end := range ends {
 		p := end.Partition
@@ -342,7 +346,7 @@ func (l *Lane) evidence(ends []snapshotter.End, d snapshotter.Decision, clock ti
 		byClock = byClock && rule != snapshotter.ByWatermark
 		e.Partitions = append(e.Partitions, progress.PartitionEvidence{
 			Topic: p.Topic, Partition: p.Kafka, Offset: p.Next, Watermark: p.Watermark, Rule: rule,
-			EventTimeIsCommit: p.CommitTimes, NoPositions: p.NoPositions,
+			Origins: p.Origins,
 		})
 	}
 	attribute := func(name string, set bool) {

@@ -188,6 +188,8 @@ type Counts struct {
 	// Replaced counts event times that were missing or clamped.
 	Replaced int64 `json:"replaced_times,omitempty"`
 	NewLines int64 `json:"new_lines,omitempty"`
+	// UnsureKeys counts updates of which nothing says whether they changed the key.
+	UnsureKeys int64 `json:"unsure_keys,omitempty"`
 	// SplitPairs counts key changes whose halves have different labels.
 	SplitPairs int64 `json:"split_pairs,omitempty"`
 	// Touched counts what changed a row: 0 makes a sealed label empty.
@@ -273,10 +275,12 @@ type Evidence struct {
 	SealedAt   string              `json:"sealed_at"`
 	Clock      string              `json:"clock"`
 	Partitions []PartitionEvidence `json:"partitions"`
-	Lines      []snapshotter.Line  `json:"lines,omitempty"`
-	Counts     Counts              `json:"counts"`
-	Rows       int64               `json:"rows"`
-	Attributes []string            `json:"attributes,omitempty"`
+	// Format is that of the records, empty where none has shown it.
+	Format     string             `json:"format,omitempty"`
+	Lines      []snapshotter.Line `json:"lines,omitempty"`
+	Counts     Counts             `json:"counts"`
+	Rows       int64              `json:"rows"`
+	Attributes []string           `json:"attributes,omitempty"`
 	// DeadLetters counts those that the label lacked when it was sealed.
 	DeadLetters int64 `json:"dead_letters,omitempty"`
 	// Reason explains the attribute incomplete.
@@ -329,10 +333,8 @@ type PartitionEvidence struct {
 	Offset    int64            `json:"offset"`
 	Watermark int64            `json:"watermark"`
 	Rule      snapshotter.Rule `json:"rule"`
-	// EventTimeIsCommit tells that event times were commit times, not statement starts.
-	EventTimeIsCommit bool `json:"event_time_is_commit,omitempty"`
-	// NoPositions tells that the order of some changes was arrival.
-	NoPositions bool `json:"no_positions,omitempty"`
+	// Origins: without positions the order of changes was arrival.
+	snapshotter.Origins
 }
 
 // Encode gives the JSON for commitInfo.

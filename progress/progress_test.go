@@ -17,7 +17,7 @@ import (
 func full() *Progress {
 	meta := snapshotter.Meta{Partition: 1, Offset: 9, Line: 1, Position: change.Position{File: 1 << 60, Pos: 1<<53 + 1, Row: 3}, HasPosition: true, Rank: snapshotter.RankRead, Time: 1657958400000001}
 	server := change.Server{Name: "shop", ID: 7}
-	counts := Counts{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
+	counts := Counts{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}
 	p := &Progress{
 		Kind: SealKind, Label: "2022-07-17", TopicIDs: map[string]string{"t": "id"}, ColumnsAtOpen: []string{"id", "v"},
 		Held: []drift.File{
@@ -33,7 +33,9 @@ func full() *Progress {
 		Late: []LateChange{{"t", 1, 5, `{"id":1}`, 19189, "folded"}},
 		Seals: []Evidence{{
 			Label: 19189, Name: "2022-07-16", SealedAt: "a", Clock: "b", Lines: []snapshotter.Line{{Server: server, Generation: 1}}, Counts: counts, Rows: 2,
-			Partitions: []PartitionEvidence{{Topic: "t", Partition: 1, Offset: 9, Watermark: meta.Time, Rule: snapshotter.ByClock, EventTimeIsCommit: true, NoPositions: true}},
+			Partitions: []PartitionEvidence{{Topic: "t", Partition: 1, Offset: 9, Watermark: meta.Time, Rule: snapshotter.ByClock,
+				Origins: snapshotter.Origins{CommitTimes: true, StatementTimes: true, ColumnTimes: true, BrokerTimes: true, Positions: true, NoPositions: true}}},
+			Format:     "maxwell",
 			Attributes: []string{"empty"}, DeadLetters: 2, Reason: "r", Digest: "d", Late: []LateChange{{Topic: "t"}}, Foreign: []ForeignCommit{{Version: 7}}, Forced: true,
 		}},
 	}

@@ -49,10 +49,7 @@ type Partition struct {
 	LastLabel    Label            `json:"last_label,omitempty"`
 	HasLastLabel bool             `json:"has_last_label,omitempty"`
 	Lines        []*PartitionLine `json:"lines,omitempty"`
-	// CommitTimes and NoPositions are for the evidence: since the first offset,
-	// event times were seen to be commit times, and some change had no log position.
-	CommitTimes bool `json:"commit_times,omitempty"`
-	NoPositions bool `json:"no_positions,omitempty"`
+	Origins
 	// LastGTID and GTIDs are empty where the source has none. They hold across
 	// the lines of a failover: the same transaction comes from either server.
 	LastGTID string  `json:"last_gtid,omitempty"`
@@ -60,6 +57,19 @@ type Partition struct {
 	// Heartbeat tells that its records only show that the source lives: they
 	// have no label and don't count.
 	Heartbeat bool `json:"heartbeat,omitempty"`
+}
+
+// Origins are for the evidence: what event times were, and whether changes had a
+// position in the source's log. Each is whether some change since the first offset was so.
+type Origins struct {
+	// CommitTimes are commits' times, StatementTimes those of statements, ColumnTimes
+	// what a column says, BrokerTimes the broker's time stamps.
+	CommitTimes    bool `json:"commit_times,omitempty"`
+	StatementTimes bool `json:"statement_times,omitempty"`
+	ColumnTimes    bool `json:"column_times,omitempty"`
+	BrokerTimes    bool `json:"broker_times,omitempty"`
+	Positions      bool `json:"positions,omitempty"`
+	NoPositions    bool `json:"no_positions,omitempty"`
 }
 
 // ID names the partition in Kafka.

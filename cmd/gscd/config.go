@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gscd-io/gscd/config"
+	"github.com/gscd-io/gscd/ingest/decode"
 )
 
 func newConfigCommand(a *app) *cobra.Command {
@@ -24,7 +25,9 @@ func newConfigCheckCommand(a *app) *cobra.Command {
 		Use:   "check",
 		Short: "List every fault of the configuration, with its line",
 		Long: `Reads the configuration as every other command does: flags, the environment, the file.
-Exits 0 where it has no fault, else 2. With --format the faults are printed as rows.`,
+Exits 0 where it has no fault, else 2. Warnings say what the records of a table's format lack, and
+what is then not promised; of format auto nothing is known before a record came. With --format faults
+and warnings are printed as rows.`,
 		Example: `  gscd config check -c gscd.yaml
   gscd config check --format jsonl`,
 		Args: cobra.NoArgs,
@@ -40,10 +43,57 @@ Exits 0 where it has no fault, else 2. With --format the faults are printed as r
 			if err != nil {
 				return err
 			}
+			warnings, err := a.formatWarnings(cfg)
+			if err != nil {
+				return err
+			}
+			if a.flags.format != "" {
+				return a.printWarnings(warnings)
+			}
+			for _, w := range warnings {
+				fmt.Fprintf(a.stdout, "%s: warning: %s\n", a.loadedFrom, w.message)
+			}
 			fmt.Fprintf(a.stdout, "%s: no fault, %d table(s)\n", a.loadedFrom, len(cfg.Tables))
 			return nil
 		},
 	}
+}
+
+// configWarning is something of a configuration that is no fault.
+type configWarning struct{ path, message string }
+
+// formatWarnings say what the records of each table lack.
+func (a *app) formatWarnings(cfg *config.Config) (out []configWarning, err error) {
+	for i := range cfg.Tables {
+		t := &cfg.Tables[i]
+		if len(t.Topics) == 0 {
+			continue
+		}
+		o, _, err := a.decodeOptions(cfg, t)
+		if err != nil {
+			return nil, err
+		}
+		for _, g := range decode.Gaps(t.Format, &o) {
+			if g.Want == decode.WantKey && t.Mode == "append" {
+				continue
+			}
+			out = append(out, configWarning{fmt.Sprintf("tables[%d].format", i), fmt.Sprintf("table %s: format %s: %s", t.Name, t.Format, g)})
+		}
+	}
+	return out, nil
+}
+
+func (a *app) printWarnings(warnings []configWarning) error {
+	w, err := a.printRecords("file", "line", "path", "message", "level")
+	if err != nil {
+		return err
+	}
+	for _, warning := range warnings {
+		if err := w.Write(a.loadedFrom, nil, warning.path, warning.message, "warning"); err != nil {
+			return err
+		}
+	}
+	return w.Close()
 }
 
 func newConfigShowCommand(a *app) *cobra.Command {
@@ -75,12 +125,12 @@ func (a *app) configured() (*config.Config, error) {
 }
 
 func (a *app) printFaults(faults *config.Faults) error {
-	w, err := a.printRecords("file", "line", "path", "message")
+	w, err := a.printRecords("file", "line", "path", "message", "level")
 	if err != nil {
 		return err
 	}
 	for _, f := range faults.List {
-		if err := w.Write(faults.File, f.Line, f.Path, f.Message); err != nil {
+		if err := w.Write(faults.File, f.Line, f.Path, f.Message, "fault"); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -156,6 +157,7 @@ func evidenceRecord(m *savepoint.Map, e savepoint.Entry, seal *savepoint.Seal) o
 		{Name: "split_pairs", Value: ev.Counts.SplitPairs},
 		{Name: "foreign", Value: foreignRecords(ev.Foreign)},
 		{Name: "digest", Value: ev.Digest},
+		{Name: "format", Value: orNull(ev.Format)},
 		{Name: "partitions", Value: partitions},
 		{Name: "lines", Value: lines},
 		{Name: "late_changes", Value: late},
@@ -196,12 +198,14 @@ func foreignRecords(list []progress.ForeignCommit) []output.Record {
 
 func partitionRecord(p progress.PartitionEvidence) output.Record {
 	// The order of changes and what their times mean are part of the proof.
-	order, eventTime := "position", "statement"
-	if p.NoPositions {
-		order = "arrival"
-	}
-	if p.EventTimeIsCommit {
-		eventTime = "commit"
+	order, positions := "position", any(nil)
+	switch {
+	case p.NoPositions && p.Positions:
+		order, positions = "arrival", "some"
+	case p.NoPositions:
+		order, positions = "arrival", "none"
+	case p.Positions:
+		positions = "all"
 	}
 	var watermark any
 	if p.Watermark != snapshotter.NoTime {
@@ -210,8 +214,26 @@ func partitionRecord(p progress.PartitionEvidence) output.Record {
 	return output.Record{
 		{Name: "topic", Value: p.Topic}, {Name: "partition", Value: p.Partition}, {Name: "offset", Value: p.Offset},
 		{Name: "watermark", Value: watermark}, {Name: "rule", Value: string(p.Rule)},
-		{Name: "event_time", Value: eventTime}, {Name: "order", Value: order},
+		{Name: "event_time", Value: eventTimes(p.Origins)}, {Name: "order", Value: order}, {Name: "positions", Value: positions},
 	}
+}
+
+// eventTimes names what event times were, the most exact first: commit+broker.
+// Nil: nothing was taken.
+func eventTimes(o snapshotter.Origins) any {
+	var kinds []string
+	for _, k := range []struct {
+		name string
+		seen bool
+	}{{"commit", o.CommitTimes}, {"statement", o.StatementTimes}, {"column", o.ColumnTimes}, {"broker", o.BrokerTimes}} {
+		if k.seen {
+			kinds = append(kinds, k.name)
+		}
+	}
+	if len(kinds) == 0 {
+		return nil
+	}
+	return strings.Join(kinds, "+")
 }
 
 func countsRecord(c progress.Counts, deadLetters int64) output.Record {
@@ -220,6 +242,7 @@ func countsRecord(c progress.Counts, deadLetters int64) output.Record {
 		{Name: "truncates", Value: c.Truncates}, {Name: "superseded", Value: c.Superseded}, {Name: "duplicates", Value: c.Duplicates},
 		{Name: "late", Value: c.Late}, {Name: "drift", Value: c.Drift}, {Name: "tombstones", Value: c.Tombstones},
 		{Name: "filtered", Value: c.Filtered}, {Name: "replaced_times", Value: c.Replaced}, {Name: "new_lines", Value: c.NewLines},
+		{Name: "unsure_keys", Value: c.UnsureKeys},
 		{Name: "dead_letter", Value: deadLetters}, {Name: "foreign", Value: c.Foreign},
 	}
 }

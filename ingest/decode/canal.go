@@ -325,6 +325,7 @@ func (d *canal) origin(rec *change.Record, out *change.Change) (err error) {
 	if err := d.when(canalTime, millis, rec, out); err != nil {
 		return err
 	}
+	out.EventTimeIsCommit = d.sourceTime() && d.committed(out.EventTime)
 	if t := d.at[canalSent]; t.kind == kindNumber && t.flags&flagInteger != 0 {
 		out.ProcessingTime, _ = integer(d.cells.raw(t))
 	}
@@ -336,6 +337,21 @@ func (d *canal) origin(rec *change.Record, out *change.Change) (err error) {
 	// Not a position, but the order of rows that have the same offset.
 	out.Position.Row = rec.Row
 	return nil
+}
+
+// committed reports whether the event time is that of the commitTs with which TiCDC
+// extends a message, whose upper bits are milliseconds.
+func (d *canal) committed(eventTime int64) bool {
+	t := d.at[canalTiDB]
+	if t.kind != kindObject {
+		return false
+	}
+	ts, _, err := d.cells.object(t, "commitTs", "")
+	if err != nil || ts.kind != kindNumber {
+		return false
+	}
+	n, err := d.cells.whole(ts)
+	return err == nil && n > 0 && n>>18 == floorDiv(eventTime, 1000)
 }
 
 // row fills in key, before and after of the row that the record stands for.

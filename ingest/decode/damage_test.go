@@ -114,7 +114,7 @@ func TestDamaged(t *testing.T) {
 					t.Fatal(err)
 				}
 				arena := &change.Arena{}
-				budget := 48 << 20 // bytes to decode: what is long is cut at fewer places
+				budget := 24 << 20 // bytes to decode: what is long is cut at fewer places
 				for _, rec := range all {
 					if rec.Value == nil || rec.Value[0] != '{' {
 						continue

@@ -185,7 +185,7 @@ func (d *debezium) origin(out *change.Change) (err error) {
 		if out.EventTime, err = src.eventTime(r); err != nil {
 			return err
 		}
-		out.EventTimeIsCommit = out.Op != change.Read && out.EventTime%microsPerSecond != 0 && isMySQLGTID(out.GTID)
+		out.EventTimeIsCommit = out.Op != change.Read && (out.EventTime%microsPerSecond != 0 && isMySQLGTID(out.GTID) || src.commits(out.EventTime, r))
 	}
 	if t := d.env.tsMs; t.kind == kindNumber && t.flags&flagInteger != 0 {
 		out.ProcessingTime, _ = integer(r.raw(t)) // past 64 bits: none

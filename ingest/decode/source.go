@@ -26,6 +26,7 @@ const (
 	slotDB
 	slotTable
 	slotSnapshot
+	slotCommitTS
 	slots
 )
 
@@ -55,6 +56,8 @@ func slotOf(name string) slot {
 		return slotTable
 	case "snapshot":
 		return slotSnapshot
+	case "commit_ts": // TiCDC's
+		return slotCommitTS
 	}
 	return slotNone
 }
@@ -217,6 +220,13 @@ func snapshotLoad(snapshot string) (read bool, load change.Load) {
 		return true, change.Incremental
 	}
 	return false, 0
+}
+
+// commits reports whether the event time is that of TiCDC's commit_ts, whose upper
+// bits are milliseconds.
+func (s *source) commits(eventTime int64, r *cells) bool {
+	ts, ok := s.time(slotCommitTS, r)
+	return ok && ts > 0 && ts>>18 == floorDiv(eventTime, 1000)
 }
 
 // isMySQLGTID reports whether the text is uuid:n or uuid:tag:n.
