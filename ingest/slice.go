@@ -32,6 +32,9 @@ var (
 	ErrSliceLabel = errors.New("the label takes no slice")
 )
 
+// SourcePosition is a place in the binlog of a server.
+type SourcePosition = progress.SourcePosition
+
 // Slice is rows that are a label's state, or its changes.
 type Slice struct {
 	Label string
@@ -52,6 +55,9 @@ type Slice struct {
 	// AcceptDeletes, where not nil, allows so many deletes exactly, whatever part of the
 	// rows they are.
 	AcceptDeletes *int64
+	// At gives where in its source's log the rows stand, nil where that is not known; it is
+	// asked once the rows were read. A nil At knows nothing.
+	At func() *SourcePosition
 	// DryRun compares, checks, and changes nothing.
 	DryRun bool
 	// Memory bounds, in bytes, what is held (256 MiB); TempDir is where the rest goes.
@@ -569,7 +575,27 @@ func (d *sliceLoad) fill() (*Loaded, error) {
 	}
 	compared.Skip = d.deleted()
 	l.p.Incomplete = nil
+	d.begunAt()
 	return d.done, d.commitRows(compared)
+}
+
+// begunAt makes the topics go on where the slice stands in its source's log. Once they
+// have brought changes it is too late: some may be of before, and were taken as newer.
+func (d *sliceLoad) begunAt() {
+	l := d.l
+	if d.s.At == nil {
+		return
+	}
+	at := d.s.At()
+	switch {
+	case at == nil:
+	case l.p.Totals.Taken > 0:
+		l.o.Log.Warn("the topics have brought changes before the load: its position in the log is not used, and the rows that they brought are kept; load a table before its topics are read",
+			zap.String("table", l.o.Name), zap.Int64("server_id", at.ServerID), zap.Int64("file", at.Position.File), zap.Int64("pos", at.Position.Pos))
+	default:
+		d.done.At = at
+		l.state().LoadedFromOutside(at.ServerID, at.Position, at.Time)
+	}
 }
 
 // deleted tells of a row whether the topics have brought its delete.

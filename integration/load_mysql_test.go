@@ -63,7 +63,8 @@ func mariaDB(t *testing.T) (address, ca string, root *client.Conn) {
 	_, port, _ := net.SplitHostPort(address)
 	var out bytes.Buffer
 	server := exec.Command(daemon, "--no-defaults", "--datadir="+data, "--tmpdir="+dir, "--user="+me.Username, "--port="+port, "--bind-address=127.0.0.1", "--socket="+filepath.Join(dir, "s"),
-		"--skip-name-resolve", "--innodb-buffer-pool-size=32M", "--ssl-cert="+ca, "--ssl-key="+filepath.Join(dir, "server.key"), "--character-set-server=utf8mb4")
+		"--skip-name-resolve", "--innodb-buffer-pool-size=32M", "--ssl-cert="+ca, "--ssl-key="+filepath.Join(dir, "server.key"), "--character-set-server=utf8mb4",
+		"--log-bin="+filepath.Join(dir, "maria-bin"), "--binlog-format=ROW", "--server-id=77")
 	server.Stdout, server.Stderr = &out, &out
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
@@ -169,6 +170,37 @@ func TestLoadMySQL(t *testing.T) {
 		}
 	}
 	t.Run("one consistent read", func(t *testing.T) { consistentRead(t, address, ca, run) })
+	t.Run("where it stands in the log", func(t *testing.T) { loadPosition(t, address, ca, root) })
+}
+
+// loadPosition: while nothing is written, a read stands where the log ends.
+func loadPosition(t *testing.T, address, ca string, root *client.Conn) {
+	table, err := mysql.Open("mysql://reader@"+address+"/shop/accounts", mysql.Options{Password: mariaPassword, CAFile: ca})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if table.At() != nil {
+		t.Error("a position before anything was read")
+	}
+	rows, err := table.Open(context.Background(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range rows.Rows {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	status, err := root.Execute("SHOW MASTER STATUS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, _ := status.GetString(0, 0)
+	pos, _ := status.GetInt(0, 1)
+	at := table.At()
+	if at == nil || at.ServerID != 77 || at.Position.Pos != pos || !strings.HasSuffix(file, fmt.Sprintf(".%06d", at.Position.File)) || time.Since(time.UnixMicro(at.Time)).Abs() > time.Hour {
+		t.Errorf("%+v, want %s:%d of server 77", at, file, pos)
+	}
 }
 
 // consistentRead loads while another session moves amounts about: their sum never changes.

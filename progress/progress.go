@@ -316,6 +316,17 @@ type Slice struct {
 	Unchanged int64 `json:"unchanged"`
 	// Replaced is the version of the savepoint that it took the place of, 0 for none.
 	Replaced int64 `json:"replaced,omitempty"`
+	// At is where in a server's log the rows stood, nil where that is not known: changes
+	// of the topics before it are older.
+	At *SourcePosition `json:"at,omitempty"`
+}
+
+// SourcePosition is a place in the binlog of a server.
+type SourcePosition struct {
+	ServerID int64           `json:"server_id"`
+	Position change.Position `json:"position"`
+	// Time is the server's, in microseconds since 1970.
+	Time int64 `json:"time"`
 }
 
 // The modes of a Slice.

@@ -203,8 +203,49 @@ func (s *State) server(p *Partition, e *Event) change.Server {
 	}
 	if e.Server.ID != 0 {
 		s.nameServer(e.Server)
+		s.nameConnector(e.Server)
 	}
 	return e.Server
+}
+
+// nameConnector gives the line of a server that a load from outside came from, which knows
+// no connector, the first connector that is heard of with that server.
+func (s *State) nameConnector(server change.Server) {
+	unnamed := change.Server{ID: server.ID}
+	for _, p := range s.Partitions {
+		for _, l := range p.Lines {
+			if l.Server == unnamed {
+				return // its changes come without a connector's name
+			}
+		}
+	}
+	line := slices.IndexFunc(s.Lines, func(l Line) bool { return l.Server == unnamed })
+	if line < 0 {
+		return
+	}
+	known := slices.IndexFunc(s.Lines, func(l Line) bool { return l.Server == server && l.Generation == s.Lines[line].Generation })
+	if known < 0 {
+		s.Lines[line].Server.Name = strings.Clone(server.Name)
+		return
+	}
+	for i := range s.Floors { // its reads were here first
+		if s.Floors[i].Line == int32(line) {
+			s.Floors[i].Line = int32(known)
+		}
+	}
+}
+
+// Outside is the Partition of a floor that no record of a topic made.
+const Outside = -1
+
+// LoadedFromOutside remembers that the rows are those of a server at a position: its
+// changes before that are older than they are, and another server's where their time, in
+// microseconds since 1970, is before that of the load. It must come before any change.
+func (s *State) LoadedFromOutside(serverID int64, at change.Position, time int64) {
+	s.AddFloor(Meta{
+		Partition: Outside, Offset: -1, Line: s.lineNumber(change.Server{ID: serverID}, 0),
+		Position: at, HasPosition: true, Rank: RankRead, Time: time,
+	})
 }
 
 // nameServer gives the reads that came without a server id the server that is

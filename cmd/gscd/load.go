@@ -60,6 +60,26 @@ type loadFlags struct {
 	tables    []string
 	// The days of a history table.
 	history loadHistoryFlags
+	// Where in the source's log the slice stands.
+	logPosition string
+	serverID    int64
+	at          *ingest.SourcePosition
+}
+
+// readPosition reads what the flags say of the source's log.
+func (f *loadFlags) readPosition() error {
+	switch {
+	case f.logPosition == "" && f.serverID == 0:
+		return nil
+	case f.logPosition == "" || f.serverID <= 0:
+		return usagef("--log-position and --log-server-id go together: the log file and byte that the dump names, and the server's server_id")
+	}
+	p, err := mysql.Position(f.logPosition)
+	if err != nil {
+		return usagef("--log-position: %w", err)
+	}
+	f.at = &ingest.SourcePosition{ServerID: f.serverID, Position: p}
+	return nil
 }
 
 func newLoadCommand(a *app) *cobra.Command {
@@ -126,6 +146,11 @@ allows N deletes, exactly.`,
 				return usagef("--full and --upsert: give one")
 			case f.missing != "fail" && f.missing != "null":
 				return usagef("--missing-columns %s: say fail or null", f.missing)
+			case many && f.logPosition != "":
+				return usagef("--log-position is of one slice: load it by itself")
+			}
+			if err := f.readPosition(); err != nil {
+				return err
 			}
 			return a.load(c.Context(), &f, c.Flags(), args)
 		},
@@ -140,6 +165,8 @@ allows N deletes, exactly.`,
 	flags.StringVar(&f.statement, "select", "", "take the answer of a `statement` over Delta tables as the slice")
 	flags.StringArrayVar(&f.tables, "from", nil, "with --select: `NAME=ADDRESS` of a Delta table; repeat it")
 	f.history.add(flags)
+	flags.StringVar(&f.logPosition, "log-position", "", "where in the source's binlog a dump stands, `FILE:POS`: changes of the table's topics before it are older than its rows")
+	flags.Int64Var(&f.serverID, "log-server-id", 0, "with --log-position: the server_id of that `server`")
 	flags.StringVar(&f.asOf, "slice-as-of", "", "of a Delta table of gscd, the rows as of this `label`")
 	return c
 }
@@ -223,6 +250,11 @@ func (a *app) load(ctx context.Context, f *loadFlags, flags *pflag.FlagSet, from
 		return a.loadByColumn(ctx, f, o, s, source)
 	}
 	s.Source, s.Open = source.Name(), source.Open
+	if server, ok := source.(*mysql.Table); ok && f.at == nil {
+		s.At = server.At
+	} else {
+		s.At = func() *ingest.SourcePosition { return f.at }
+	}
 	done, err := ingest.LoadSlice(ctx, o, s)
 	if err != nil {
 		return err
@@ -239,6 +271,14 @@ func (a *app) noticeLoaded(done *ingest.Loaded, dryRun bool) {
 	case !done.Sealed:
 		a.noticef("%s stays open: the table's topics go on with it", done.Label)
 	}
+}
+
+// logPositionRecord is where in a binlog a slice stands, nil where that is not known.
+func logPositionRecord(at *ingest.SourcePosition) any {
+	if at == nil {
+		return nil
+	}
+	return output.Record{{Name: "server_id", Value: at.ServerID}, {Name: "file", Value: at.Position.File}, {Name: "pos", Value: at.Position.Pos}}
 }
 
 func loadedRecord(l *ingest.Loaded, dryRun bool) output.Record {
@@ -264,6 +304,7 @@ func loadedRecord(l *ingest.Loaded, dryRun bool) output.Record {
 		{Name: "changed_keys", Value: list(l.ChangedKeys)},
 		{Name: "deleted_keys", Value: list(l.DeletedKeys)},
 		{Name: "digest", Value: l.Digest},
+		{Name: "log_position", Value: logPositionRecord(l.At)},
 	}
 }
 

@@ -174,6 +174,7 @@ func sliceRecord(s *progress.Slice) any {
 		{Name: "source", Value: s.Source}, {Name: "mode", Value: s.Mode}, {Name: "rows", Value: s.Rows},
 		{Name: "new", Value: s.New}, {Name: "changed", Value: s.Changed}, {Name: "deleted", Value: s.Deleted}, {Name: "unchanged", Value: s.Unchanged},
 		{Name: "replaced", Value: zeroAsNull(s.Replaced)}, {Name: "digest", Value: s.Digest},
+		{Name: "log_position", Value: logPositionRecord(s.At)},
 	}
 }
 

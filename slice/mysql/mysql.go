@@ -48,7 +48,12 @@ type Table struct {
 	host, user, database, table string
 	o                           Options
 	tls                         *tls.Config
+	at                          *ingest.SourcePosition
 }
+
+// At gives where in the server's binlog the rows stood that were read last; nil where the
+// server does not say it (MySQL without a lock), or writes no binlog.
+func (t *Table) At() *ingest.SourcePosition { return t.at }
 
 // Open reads an address; nothing is reached yet. The error wraps ErrAddress and does not
 // show a password.
@@ -160,6 +165,9 @@ func (t *Table) rows(ctx context.Context, columns []column, yield func([]schema.
 		if _, err := c.Execute(statement); err != nil {
 			return errors.Join(ctx.Err(), err)
 		}
+	}
+	if t.at, err = position(c); err != nil {
+		return errors.Join(ctx.Err(), err)
 	}
 	selected := make([]string, len(columns))
 	for i, col := range columns {
