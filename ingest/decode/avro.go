@@ -83,41 +83,71 @@ func (d *avro) Decode(rec *change.Record, arena *change.Arena, out *change.Chang
 	return &Error{Reason: reason, Err: err}
 }
 
-// schema gives what the schema of an id means, for keys or for values. What it
-// remembers is true for ever, but that a schema could not be had.
-func (d *avro) schema(id SchemaID, known map[SchemaID]*avroSchema, find func(*avroType) (*avroSchema, error)) (*avroSchema, error) {
-	s, ok := known[id]
+// envelope gives what the schema of a value means.
+func (d *avro) envelope(id SchemaID) (*avroSchema, error) {
+	s, ok := d.values[id]
 	if !ok {
-		texts, err := d.opts.Schemas.Schema(id)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", id, err)
+		var err error
+		if s, err = d.learn(id, d.values, d.rows.envelope); err != nil {
+			return nil, err
 		}
-		t, err := parseAvro(texts)
-		if err == nil {
-			s, err = find(t)
-		}
-		if err != nil {
-			s = &avroSchema{err: &Error{Reason: ReasonSchema, Err: fmt.Errorf("%s: %w", id, err)}}
-		}
-		if len(known) >= maxCached {
-			clear(known)
-		}
-		known[id] = s
 	}
 	return s, s.err
+}
+
+// keySchema gives what the schema of a key means.
+func (d *avro) keySchema(id SchemaID) (*avroSchema, error) {
+	s, ok := d.keys[id]
+	if !ok {
+		var err error
+		if s, err = d.learn(id, d.keys, d.rows.key); err != nil {
+			return nil, err
+		}
+	}
+	return s, s.err
+}
+
+// learn asks for a schema, and remembers what it means: that is true for ever, but
+// that it could not be had.
+func (d *avro) learn(id SchemaID, known map[SchemaID]*avroSchema, find func(*avroType) (*avroSchema, error)) (*avroSchema, error) {
+	texts, err := d.opts.Schemas.Schema(id)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", id, err)
+	}
+	var s *avroSchema
+	t, err := parseAvro(texts)
+	if err == nil {
+		s, err = find(t)
+	}
+	if err != nil {
+		s = &avroSchema{err: &Error{Reason: ReasonSchema, Err: fmt.Errorf("%s: %w", id, err)}}
+	}
+	if len(known) >= maxCached {
+		clear(known)
+	}
+	known[id] = s
+	return s, nil
 }
 
 func (d *avro) tombstone(rec *change.Record, out *change.Change) error {
 	out.Op = change.Tombstone
 	err := d.decodeKey(rec, out)
-	var wait *SchemaError
 	switch {
-	case errors.As(err, &wait):
+	case mustWait(err):
 		return err
 	case d.opts.Tombstones != "delete":
 		return nil
 	}
 	return needKey(out, err, "a tombstone that is to delete")
+}
+
+// mustWait tells that a schema could not be had. (errors.As would allocate for nil too.)
+func mustWait(err error) bool {
+	if err == nil {
+		return false
+	}
+	var wait *SchemaError
+	return errors.As(err, &wait)
 }
 
 // decode reads a value.
@@ -129,7 +159,7 @@ func (d *avro) decode(rec *change.Record, out *change.Change) error {
 	if d.opts.Schemas == nil {
 		return errNoRegistry
 	}
-	s, err := d.schema(id, d.values, d.rows.envelope)
+	s, err := d.envelope(id)
 	if err != nil {
 		return err
 	}
@@ -307,9 +337,8 @@ func (d *avro) cellsOf(s *avroSchema, rec *change.Record, out *change.Change) er
 		}
 	}
 	keyErr := d.decodeKey(rec, out)
-	var wait *SchemaError
 	switch {
-	case errors.As(keyErr, &wait):
+	case mustWait(keyErr):
 		return keyErr
 	case rowErr != nil:
 		return rowErr
@@ -365,7 +394,7 @@ func (d *avro) decodeKey(rec *change.Record, out *change.Change) error {
 	if d.opts.Schemas == nil {
 		return errNoRegistry
 	}
-	s, err := d.schema(id, d.keys, d.rows.keySchema)
+	s, err := d.keySchema(id)
 	if err != nil {
 		return err
 	}

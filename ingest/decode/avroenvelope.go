@@ -125,8 +125,8 @@ func sourceSlots(t *avroType) ([]slot, error) {
 	return list, nil
 }
 
-// row gives a schema of a key, whose record is the row itself.
-func (w *avroRows) keySchema(t *avroType) (*avroSchema, error) {
+// key finds out what the schema of a key means, whose record is the row itself.
+func (w *avroRows) key(t *avroType) (*avroSchema, error) {
 	if t.kind != avroRecord {
 		return nil, errNoRecord
 	}

@@ -119,23 +119,37 @@ func TestSchema(t *testing.T) {
 // Apicurio's own API knows both kinds of ids.
 func TestApicurio(t *testing.T) {
 	_, url := serve(t, map[string]func(http.ResponseWriter, *http.Request){
-		"/apis/registry/v3/ids/globalIds/7": func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Query().Get("references") != "DEREFERENCE" {
-				t.Error("references are not put in")
-			}
-			fmt.Fprint(w, "seven")
-		},
-		"/apis/registry/v3/ids/contentIds/7": text("content seven"),
-		"/apis/registry/v3/ids/globalIds/8":  status(404, `{"error_code":404,"message":"No artifact with ID '8' was found.","name":"ArtifactNotFoundException"}`),
+		"/apis/registry/v3/ids/globalIds/7":                                        text("seven"),
+		"/apis/registry/v3/ids/globalIds/7/references":                             text(`[{"artifactId":"a.Value","version":"1","name":"a.Value"},{"groupId":"g","artifactId":"b","version":"2"}]`),
+		"/apis/registry/v3/ids/contentIds/7":                                       text("content seven"),
+		"/apis/registry/v3/ids/contentIds/7/references":                            text(`[]`),
+		"/apis/registry/v3/groups/default/artifacts/a.Value/versions/1/content":    text("value"),
+		"/apis/registry/v3/groups/default/artifacts/a.Value/versions/1/references": text(`[]`),
+		"/apis/registry/v3/groups/g/artifacts/b/versions/2/content":                text("b"),
+		"/apis/registry/v3/groups/g/artifacts/b/versions/2/references":             text(`[]`),
+		"/apis/registry/v2/ids/contentIds/7":                                       text("seven"),
+		"/apis/registry/v2/ids/contentIds/7/references":                            text(`[{"artifactId":"a","version":"1"}]`),
+		"/apis/registry/v2/groups/default/artifacts/a/versions/1":                  text("a"),
+		"/apis/registry/v2/groups/default/artifacts/a/versions/1/references":       text(`[]`),
+		"/apis/registry/v3/ids/globalIds/8":                                        status(404, `{"title":"No version with global ID '8' found.","status":404,"name":"VersionNotFoundException"}`),
 	})
+	status404 := `{"title":"RESTEASY003210: Could not find resource","status":404,"name":"NotFoundException"}`
+	_, wrong := serve(t, map[string]func(http.ResponseWriter, *http.Request){"/apis/registry/v4/ids/globalIds/8": status(404, status404)})
+	var wait *decode.SchemaError
+	if _, err := client(t, Options{URLs: []string{wrong + "/apis/registry/v4"}}).Schema(global(8)); !errors.As(err, &wait) || wait.Retryable {
+		t.Errorf("a wrong path: %v", err)
+	}
 	c := client(t, Options{URLs: []string{url + "/apis/registry/v3"}})
-	if got, err := c.Schema(global(7)); err != nil || got[0] != "seven" {
+	if got, err := c.Schema(global(7)); err != nil || !slices.Equal(got, []string{"value", "b", "seven"}) {
+		t.Errorf("%q, %v", got, err)
+	}
+	if got, err := client(t, Options{URLs: []string{url + "/apis/registry/v2"}}).Schema(content(7)); err != nil || !slices.Equal(got, []string{"a", "seven"}) {
 		t.Errorf("%q, %v", got, err)
 	}
 	if got, err := c.Schema(content(7)); err != nil || got[0] != "content seven" {
 		t.Errorf("%q, %v", got, err)
 	}
-	if _, err := c.Schema(global(8)); !errors.Is(err, decode.ErrNoSchema) {
+	if _, err := c.Schema(global(8)); !errors.Is(err, decode.ErrNoSchema) || !strings.Contains(err.Error(), "global ID '8'") {
 		t.Error(err)
 	}
 }

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -24,9 +25,9 @@ const (
 )
 
 // get asks the addresses in turn until one has an answer that decides.
-func (c *Client) get(ctx context.Context, path, query string) ([]byte, error) {
+func (c *Client) get(ctx context.Context, path string) ([]byte, error) {
 	for wait := firstWait; ; wait = min(2*wait, longWait) {
-		body, err := c.round(ctx, path, query)
+		body, err := c.round(ctx, path)
 		var failed *decode.SchemaError
 		if !errors.As(err, &failed) || !failed.Retryable {
 			return body, err
@@ -42,14 +43,14 @@ func (c *Client) get(ctx context.Context, path, query string) ([]byte, error) {
 // round asks each address once. One that fails decides nothing while another one
 // answers, and one that has no such schema nothing before all others say so too:
 // a follower may not have heard of it yet.
-func (c *Client) round(ctx context.Context, path, query string) (body []byte, err error) {
+func (c *Client) round(ctx context.Context, path string) (body []byte, err error) {
 	c.mu.Lock()
 	first := c.last
 	c.mu.Unlock()
 	var none, failed, refused error
 	for i := range c.urls {
 		at := (first + i) % len(c.urls)
-		body, err := c.ask(ctx, at, path, query)
+		body, err := c.ask(ctx, at, path)
 		var wait *decode.SchemaError
 		switch {
 		case err == nil:
@@ -78,15 +79,11 @@ func (c *Client) round(ctx context.Context, path, query string) (body []byte, er
 }
 
 // ask sends one request and judges the answer.
-func (c *Client) ask(ctx context.Context, at int, path, query string) ([]byte, error) {
+func (c *Client) ask(ctx context.Context, at int, path string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.o.Timeout)
 	defer cancel()
 	address := c.urls[at].String() + path
-	request := address
-	if query != "" {
-		request += "?" + query
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, request, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		return nil, &decode.SchemaError{Err: fmt.Errorf("schema registry: %w", err)}
 	}
@@ -123,24 +120,31 @@ func mayPass(err error) bool {
 	return !errors.As(err, &verify) && !errors.As(err, &unknown) && !(errors.As(err, &alert) && alert.Op == "remote error")
 }
 
-// fault is what both APIs say of an error.
+// fault is what the APIs say of an error.
 type fault struct {
 	Code    int    `json:"error_code"`
 	Message string `json:"message"`
+	Title   string `json:"title"` // Apicurio's version 3 has it in place of a message
 	Name    string `json:"name"`
+}
+
+// unknown tells the answer that there is no such schema from that there is no such
+// path, which Apicurio calls a plain NotFoundException.
+func (f *fault) unknown() bool {
+	return f.Code >= 40401 && f.Code <= 40403 || strings.HasSuffix(f.Name, "NotFoundException") && f.Name != "NotFoundException"
 }
 
 // judge makes an error of an answer that is none.
 func (c *Client) judge(address string, status int, body []byte) error {
 	var f fault
 	_ = json.Unmarshal(body, &f) // an answer without it has come from something between
-	message := c.clean(f.Message)
+	message := c.clean(cmp.Or(f.Message, f.Title))
 	err := fmt.Errorf("schema registry: GET %s: %d %s", address, status, http.StatusText(status))
 	if message != "" {
 		err = fmt.Errorf("%w: %s", err, message)
 	}
 	switch {
-	case status == http.StatusNotFound && (f.Code >= 40401 && f.Code <= 40403 || strings.HasSuffix(f.Name, "NotFoundException")):
+	case status == http.StatusNotFound && f.unknown():
 		return fmt.Errorf("%w: %s", decode.ErrNoSchema, message)
 	case status == http.StatusNotFound:
 		return &decode.SchemaError{Err: fmt.Errorf("%w: this is not what a registry says of an id that it does not know; is schema_registry.url right?", err)}
