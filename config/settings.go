@@ -186,7 +186,8 @@ type Settings struct {
 	PartitionBy []string `yaml:"partition_by"`
 	// Columns maps column names to Delta or MySQL types.
 	Columns map[string]string `yaml:"columns"`
-	// SchemaTopic is the topic of the source's DDL.
+	// SchemaTopic is the topic of the connector's DDL, which gives the types of records
+	// without schemas.
 	SchemaTopic       string   `yaml:"schema_topic"`
 	Start             Start    `yaml:"start" default:"earliest"`
 	OnLostOffsets     string   `yaml:"on_lost_offsets" default:"fail" oneof:"fail continue"`
@@ -212,7 +213,7 @@ type Settings struct {
 
 // Debezium says how records without schemas encode values; "" is unknown.
 type Debezium struct {
-	Decimals string `yaml:"decimals" oneof:"base64"`
+	Decimals string `yaml:"decimals" oneof:"base64 text"`
 	Unsigned string `yaml:"unsigned" oneof:"long"`
 	Binary   string `yaml:"binary" oneof:"base64"`
 }

@@ -82,11 +82,30 @@ func (r *reader) validate(cfg *Config, checks Checks) {
 				r.at(p+".format", "%v", err)
 			}
 		}
+		r.validateSchemaTopic(t, p)
 		if strings.HasSuffix(t.Format, "-avro") && cfg.SchemaRegistry.URL == "" {
 			r.at(p+".format", "%s needs schema_registry.url", t.Format)
 		}
 	}
 	r.validateTogether(cfg.Tables)
+}
+
+// validateSchemaTopic checks what the topic of a connector's DDL asks for.
+func (r *reader) validateSchemaTopic(t *Table, p string) {
+	switch {
+	case t.SchemaTopic == "":
+		return
+	case !topicForm.MatchString(t.SchemaTopic):
+		r.at(p+".schema_topic", "%q is no name of a topic", t.SchemaTopic)
+	case slices.Contains(t.Topics, t.SchemaTopic):
+		r.at(p+".schema_topic", "%s is one of the table's topics too: rows come on others", t.SchemaTopic)
+	}
+	if t.Format != "auto" && t.Format != "debezium-json" {
+		r.at(p+".schema_topic", "belongs to format: debezium-json, and %s has none", t.Format)
+	}
+	if t.Tombstones == "delete" && t.Source == "" {
+		r.at(p+".schema_topic", "with tombstones: delete the source is needed, DATABASE.TABLE: a tombstone does not say of which table it is")
+	}
 }
 
 func (r *reader) validateKafka(k *Kafka) {

@@ -54,6 +54,7 @@ func SealByHand(ctx context.Context, o Options, h ByHand) (version int64, sealed
 	l.owner = "" // the table stays its ingester's
 	l.queue = newQueue(l.source, &l.o)
 	defer l.queue.close()
+	defer l.o.SchemaTopic.close()
 	for range conflictTries {
 		sealed, err = l.sealByHand(&h)
 		if !errors.Is(err, errReload) {

@@ -32,6 +32,9 @@ func (l *Lane) flush() error {
 	if !b.dirty && b.records == 0 {
 		return nil
 	}
+	if err := l.readSchemas(); err != nil {
+		return err
+	}
 	l.writing = time.Now()
 	if len(b.dead) > 0 {
 		if l.dead == nil {

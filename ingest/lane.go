@@ -127,6 +127,8 @@ func (l *Lane) Run(ctx context.Context) error {
 	l.ctx, l.stopped = ctx, nil
 	l.queue = newQueue(l.source, &l.o)
 	defer l.queue.close()
+	l.queue.schemas = l.readSchemasFor
+	defer l.o.SchemaTopic.close()
 	if l.o.DeadLetterTopic != nil {
 		if err := l.checkDeadLetterTopic(); err != nil {
 			return err
@@ -234,6 +236,11 @@ func (l *Lane) takeBlock() (bool, error) {
 				return true, err
 			}
 			return true, l.stopped.err
+		}
+		if r.Offset >= p.Next && decodeErr != nil {
+			if decodeErr, err = l.awaitDefinition(r, c, decodeErr); err != nil {
+				return true, err
+			}
 		}
 		block.advance()
 		if r.Offset < p.Next {

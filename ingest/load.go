@@ -53,6 +53,9 @@ func (l *Lane) load() error {
 // loadState takes the newest version of the table as the lane's state. It
 // leaves l.p nil where the table does not exist yet.
 func (l *Lane) loadState() error {
+	if err := l.readSchemas(); err != nil {
+		return err
+	}
 	var was *upsert.Index
 	if l.writer != nil {
 		was = l.writer.Index()
@@ -512,6 +515,9 @@ func (l *Lane) findFirstLabel() (ready bool, err error) {
 		}
 		for !block.done() && !seen[id] {
 			r, c, decodeErr := block.peek()
+			if decodeErr, err = l.awaitDefinition(r, c, decodeErr); err != nil {
+				return false, err
+			}
 			label, ok, err := l.firstLabelOf(cursor, r, c, decodeErr)
 			if err != nil {
 				return false, l.describe(r, err)

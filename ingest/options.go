@@ -55,6 +55,8 @@ type Options struct {
 	// Decoder is the format and its settings.
 	Format string
 	Decode decode.Options
+	// SchemaTopic, where set, gives the types of records without schemas.
+	SchemaTopic *SchemaTopic
 	// Columns are the declared types of columns.
 	Columns map[string]schema.Type
 
@@ -196,6 +198,10 @@ func (o *Options) setDefaults() {
 	}
 	if o.Append && len(o.Key) == 0 {
 		o.Key = AppendKey
+	}
+	if s := o.SchemaTopic; s != nil {
+		s.History = decode.NewSchemaHistory(s.Topic, o.MaxClockSkew.Microseconds())
+		o.Decode.Schemas = s.History
 	}
 	if o.Now == nil {
 		o.Now = time.Now

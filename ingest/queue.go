@@ -25,6 +25,9 @@ type queue struct {
 	landed  error // of a poll made ahead, for the next call of next
 	paused  map[change.PartitionID]bool
 
+	// schemas, where set, sees to it that the types of what was polled are known.
+	schemas func([]change.Block) error
+
 	// format is what chunks are decoded as: auto until one has decided.
 	format  string
 	work    chan *chunk
@@ -315,6 +318,11 @@ func (q *queue) take(p polled) error {
 	q.dry = len(p.blocks) == 0
 	if !q.dry {
 		q.outage.over()
+	}
+	if q.schemas != nil {
+		if err := q.schemas(p.blocks); err != nil {
+			return err
+		}
 	}
 	for _, b := range p.blocks {
 		records := b.Records

@@ -61,6 +61,7 @@ func ReplayDeadLetters(ctx context.Context, o Options, r Replay) ([]Replayed, er
 	l.owner = "" // the table stays its ingester's
 	l.queue = newQueue(l.source, &l.o)
 	defer l.queue.close()
+	defer l.o.SchemaTopic.close()
 	w := &replaying{Lane: l, Replay: r, done: map[settled.Place]Replayed{}}
 	for conflicts := 0; ; {
 		more, err := w.round()

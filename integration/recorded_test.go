@@ -2,9 +2,11 @@ package integration
 
 import (
 	"cmp"
+	"context"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math/big"
 	"os"
 	"path/filepath"
@@ -18,6 +20,7 @@ import (
 	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/ingest"
 	"github.com/gscd-io/gscd/ingest/decode"
+	"github.com/gscd-io/gscd/ingest/recording"
 	"github.com/gscd-io/gscd/savepoint"
 )
 
@@ -51,13 +54,15 @@ type recordedStream struct {
 	files       []string
 	key         []string
 	columns     map[string]decode.ColumnSpec
+	ddl         string // the file of the connector's DDL topic
 }
 
 func recordedStreams(t testing.TB) []recordedStream {
 	return []recordedStream{
-		{"s1.orders", "orders", []string{"s1.shop.orders.jsonl"}, []string{"id"}, sqlColumns(t, "00-schema.sql", "shop.orders")},
-		{"s1.stock", "stock", []string{"s1.shop.stock.jsonl"}, []string{"warehouse", "sku"}, sqlColumns(t, "00-schema.sql", "shop.stock")},
-		{"s3.stock", "stock", []string{"s3.shop.stock.p0.jsonl", "s3.shop.stock.p1.jsonl", "s3.shop.stock.p2.jsonl"}, []string{"warehouse", "sku"}, nil},
+		{"s1.orders", "orders", []string{"s1.shop.orders.jsonl"}, []string{"id"}, sqlColumns(t, "00-schema.sql", "shop.orders"), ""},
+		{"s1.stock", "stock", []string{"s1.shop.stock.jsonl"}, []string{"warehouse", "sku"}, sqlColumns(t, "00-schema.sql", "shop.stock"), ""},
+		{"s3.stock", "stock", []string{"s3.shop.stock.p0.jsonl", "s3.shop.stock.p1.jsonl", "s3.shop.stock.p2.jsonl"}, []string{"warehouse", "sku"}, nil, ""},
+		{"s1.orders by its DDL", "orders", []string{"s1.shop.orders.jsonl"}, []string{"id"}, nil, "s1.jsonl"},
 	}
 }
 
@@ -66,6 +71,12 @@ func (s recordedStream) options(t testing.TB) func(*ingest.Options) {
 	return func(o *ingest.Options) {
 		o.Calendar, o.Key = calendar(t, "day", "UTC"), s.key
 		o.Decode = decode.Options{Columns: s.columns, KeyColumns: s.key}
+		if s.ddl != "" {
+			o.SchemaTopic = &ingest.SchemaTopic{Topic: "s1", Open: func(context.Context) (ingest.Source, io.Closer, error) {
+				r, err := recording.Open([]string{sharedFile(t, "cdc/recorded/"+s.ddl)}, recording.Options{})
+				return r, r, err
+			}}
+		}
 		if s.columns == nil {
 			return
 		}

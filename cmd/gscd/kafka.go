@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"reflect"
 	"slices"
 	"strings"
@@ -66,6 +67,23 @@ func (a *app) openConsumer(cfg *config.Config, t *config.Table, o *ingest.Option
 		return nil, usagef("%w", err)
 	}
 	return c, nil
+}
+
+// schemaConsumer makes the reader of a table's schema topic.
+func (a *app) schemaConsumer(cfg *config.Config, t *config.Table, o *ingest.Options) func(context.Context) (ingest.Source, io.Closer, error) {
+	maxRecord := o.MaxRecord
+	return func(context.Context) (ingest.Source, io.Closer, error) {
+		k, err := a.kafkaOptions(cfg, []string{t.SchemaTopic})
+		if err != nil {
+			return nil, nil, err
+		}
+		k.MaxRecord, k.Group = maxRecord, ""
+		c, err := a.clusters.consumer(cfg.Kafka, k)
+		if err != nil {
+			return nil, nil, usagef("%w", err)
+		}
+		return c, c, nil
+	}
 }
 
 // clusters are the clusters that tables read from: one for all tables of equal

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -20,6 +21,9 @@ import (
 func openRecording(t *config.Table, topics []string, files []string, only bool) (*recording.Recording, error) {
 	if len(topics) == 0 && !only {
 		return nil, usagef("table %s has no topics: set them, or give --topic-table TOPIC=%s", t.Name, t.Name)
+	}
+	if len(topics) == 0 && t.SchemaTopic != "" {
+		return nil, usagef("table %s has a schema_topic and no topics: set them, or give --topic-table TOPIC=%s", t.Name, t.Name)
 	}
 	o := recording.Options{Topics: topics, MaxRecord: int64(t.MaxRecord)}
 	switch {
@@ -41,6 +45,14 @@ func openRecording(t *config.Table, topics []string, files []string, only bool) 
 		return nil, errors.Join(err, r.Close())
 	}
 	return r, nil
+}
+
+// recordedSchemas opens the records of a table's schema topic among those of --input.
+func recordedSchemas(t *config.Table, files []string) func(context.Context) (ingest.Source, io.Closer, error) {
+	return func(context.Context) (ingest.Source, io.Closer, error) {
+		r, err := recording.Open(files, recording.Options{Topics: []string{t.SchemaTopic}, MaxRecord: int64(t.MaxRecord)})
+		return r, r, err
+	}
 }
 
 // nothingRecorded says what there is in place of a table's topics. A recording
@@ -84,7 +96,9 @@ func recordingClock(ctx context.Context, r *recording.Recording, o *ingest.Optio
 	if err := r.Assign(ctx, from); err != nil {
 		return time.Time{}, err
 	}
-	d, err := decode.New(o.Format, o.Decode)
+	times := o.Decode
+	times.Schemas = nil // types don't matter
+	d, err := decode.New(o.Format, times)
 	if err != nil {
 		return time.Time{}, err
 	}

@@ -122,6 +122,9 @@ func (a *app) recordedSpec(ctx context.Context, t *config.Table, o ingest.Option
 		o.Now = func() time.Time { return clock }
 	}
 	r.SetNow(o.Now())
+	if o.SchemaTopic != nil {
+		o.SchemaTopic.Open = recordedSchemas(t, files)
+	}
 	spec, err := a.spec(t, o)
 	spec.Open = func(_ context.Context, with server.Shared) (server.Runner, error) {
 		lane, err := laneOf(o, r, with)

@@ -172,6 +172,9 @@ func (a *app) ingestOptions(ctx context.Context, cfg *config.Config, t *config.T
 	if o.DeadLetterStore, err = a.openStore(ctx, deadLetterAddress(t.Location)); err != nil {
 		return o, fmt.Errorf("table %s: dead letters: %w", t.Name, err)
 	}
+	if t.SchemaTopic != "" {
+		o.SchemaTopic = &ingest.SchemaTopic{Topic: t.SchemaTopic, Open: a.schemaConsumer(cfg, t, &o)}
+	}
 	return o, a.setDeadLetterTopic(cfg, t, &o)
 }
 
@@ -241,7 +244,6 @@ func unsupported(t *config.Table) error {
 		text string
 		used bool
 	}{
-		{"schema_topic", t.SchemaTopic != ""},
 		{"protect: lock", t.Protect == "lock"},
 		{"ddl: " + t.DDL, t.DDL != "follow"},
 	} {

@@ -24,6 +24,10 @@ type debezium struct {
 	plain *rowSchema   // values without schema part
 	bare  *rowSchema   // keys without schema part
 
+	// defined holds the row schemas of the definitions of a schema topic.
+	defined map[*definition]*rowSchema
+	untyped *rowSchema
+
 	keyScan    scanner
 	keyMembers []member
 	sourceText source
@@ -35,7 +39,7 @@ func newDebezium(o *Options) *debezium {
 	return &debezium{
 		opts: o, cells: o.cells(),
 		value: connectCache{opts: o, parse: parseEnvelopeSchema}, key: connectCache{opts: o, parse: parseKeySchema},
-		plain: newRowSchema(o, nil), bare: newRowSchema(o, nil),
+		plain: newRowSchema(o, nil), bare: newRowSchema(o, nil), untyped: newRowSchema(o, nil),
 	}
 }
 
@@ -111,6 +115,14 @@ func opOf(op byte) change.Op {
 func (d *debezium) tombstone(rec *change.Record, out *change.Change) error {
 	d.seen = neutral
 	out.Op = change.Tombstone
+	if d.opts.Schemas != nil {
+		d.bare = d.untyped
+	}
+	if d.opts.Schemas != nil && d.opts.Tombstones == "delete" && rec.Key != nil {
+		if err := d.defineKey(rec); err != nil {
+			return needKey(out, err, "a tombstone that is to delete")
+		}
+	}
 	err := d.decodeKey(rec, out)
 	if d.opts.Tombstones != "delete" {
 		return nil
@@ -156,6 +168,11 @@ func (d *debezium) decode(rec *change.Record, out *change.Change) error {
 	if err := d.origin(out); err != nil {
 		return err
 	}
+	if d.opts.Schemas != nil && out.Op != change.Truncate {
+		if err := d.define(out); err != nil {
+			return err
+		}
+	}
 	if err := d.rows(rec, out); err != nil {
 		return err
 	}
@@ -167,6 +184,66 @@ func (d *debezium) decode(rec *change.Record, out *change.Change) error {
 		out.EventTime = us
 	}
 	return nil
+}
+
+// define sets the types of a record without schema to those that its table had then.
+func (d *debezium) define(out *change.Change) error {
+	src, r := &d.sourceText, &d.cells
+	d.plain, d.bare = d.untyped, d.untyped
+	if d.env.schema != nil {
+		return nil
+	}
+	if !out.HasPosition {
+		return errNoPosition
+	}
+	db, _ := src.str(slotDB, r)
+	table, _ := src.str(slotTable, r)
+	at, err := src.eventTime(r)
+	if err != nil {
+		return err
+	}
+	def, err := d.opts.Schemas.at(tableName{db, table}, place{out.Server.Name, out.Server.ID, out.Position, at})
+	if err != nil {
+		return err
+	}
+	d.plain = d.schemaOf(def)
+	d.bare = d.plain
+	return nil
+}
+
+func (d *debezium) schemaOf(def *definition) *rowSchema {
+	rows := d.defined[def]
+	if rows == nil {
+		if d.defined == nil || len(d.defined) >= maxCached {
+			d.defined = map[*definition]*rowSchema{}
+		}
+		rows = newRowSchema(d.opts, def.fields)
+		rows.definition = def
+		d.defined[def] = rows
+	}
+	return rows
+}
+
+// defineKey sets the types of a tombstone's key: its columns' have never changed.
+func (d *debezium) defineKey(rec *change.Record) error {
+	db, table, _ := strings.Cut(d.opts.Source, ".")
+	members, err := d.keyScan.keyMembers(rec.Key, nil)
+	if err != nil {
+		return nil // which decodeKey will say
+	}
+	var names []string
+	for _, m := range members {
+		name, err := text(rec.Key, m.name, d.cells.arena)
+		if err != nil {
+			return err
+		}
+		names = append(names, name)
+	}
+	def, err := d.opts.Schemas.anyTime(tableName{db, table}, names)
+	if err == nil {
+		d.bare = d.schemaOf(def)
+	}
+	return err
 }
 
 // origin fills in where and when the change was made.

@@ -62,6 +62,8 @@ type Options struct {
 	// UnavailableValue marks a cell that the source did not send; "" is
 	// DefaultUnavailable. Its base64 form counts too.
 	UnavailableValue string
+	// Schemas, where set, gives the types of Debezium's records without schemas.
+	Schemas *SchemaHistory
 	// KeyColumns, where known, limits Before to these columns; cells of others
 	// are then not looked at. Names without regard to case.
 	KeyColumns []string
@@ -73,8 +75,8 @@ type Options struct {
 // Debezium says how the connector was set where records carry no schema;
 // nothing is guessed from a value.
 type Debezium struct {
-	// Decimals is "base64" where decimal.handling.mode is precise; else strings
-	// of a decimal column are digits.
+	// Decimals is "base64" where decimal.handling.mode is precise, "text" where
+	// strings of a decimal column are digits. Empty is base64 with Schemas, else text.
 	Decimals string
 	// Unsigned is "long" where negative integers of a decimal(20,0) column have
 	// wrapped around; "bigint unsigned" says the same of one column.
@@ -107,7 +109,7 @@ func (o Options) checked() (*Options, error) {
 	}
 	for _, err := range []error{
 		oneOf("tombstones", o.Tombstones, "", "ignore", "delete"),
-		oneOf("debezium decimals", o.Debezium.Decimals, "", "base64"),
+		oneOf("debezium decimals", o.Debezium.Decimals, "", "base64", "text"),
 		oneOf("debezium unsigned", o.Debezium.Unsigned, "", "long"),
 		oneOf("aws_dms key_changes", o.DMS.KeyChanges, "", "none"),
 		oneOf("debezium binary", o.Debezium.Binary, "", "base64"),
@@ -117,6 +119,9 @@ func (o Options) checked() (*Options, error) {
 		if err != nil {
 			return nil, err
 		}
+	}
+	if o.Schemas != nil && o.Tombstones == "delete" && o.Source == "" {
+		return nil, errors.New("decode options: a tombstone does not say of which table it is: with a schema topic and tombstones \"delete\" set the source, database.table")
 	}
 	if o.Source != "" && !strings.Contains(o.Source, ".") {
 		return nil, fmt.Errorf("decode options: source is %q, set database.table", o.Source)
@@ -223,6 +228,12 @@ func New(name string, opts Options) (Decoder, error) {
 	o, err := opts.checked()
 	if err != nil {
 		return nil, err
+	}
+	if o.Schemas != nil {
+		if name != Auto && name != "debezium-json" {
+			return nil, fmt.Errorf("change format %q has no schema topic: only debezium-json has one", name)
+		}
+		name = "debezium-json"
 	}
 	if name == Auto {
 		return &auto{opts: o}, nil

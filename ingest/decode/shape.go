@@ -28,9 +28,11 @@ type shape struct {
 type rowSchema struct {
 	opts   *Options
 	fields map[string]codec
-	shapes cache[*shape]
-	last   *shape
-	key    []byte // of shapes, for reuse
+	// definition, where set, is what the fields are of: another column is an error.
+	definition *definition
+	shapes     cache[*shape]
+	last       *shape
+	key        []byte // of shapes, for reuse
 }
 
 func newRowSchema(opts *Options, fields map[string]codec) *rowSchema {
@@ -125,6 +127,9 @@ func (r *rowSchema) shapeOf(names []string) (*shape, error) {
 			return nil, fmt.Errorf("column %q twice in a row", name)
 		}
 		seen[name] = true
+		if err := r.known(name); err != nil {
+			return nil, err
+		}
 		c := r.codec(name)
 		s.codecs = append(s.codecs, c)
 		s.cols.List = append(s.cols.List, change.Column{Name: name, Type: c.result()})
@@ -148,6 +153,23 @@ func (r *rowSchema) shapeOf(names []string) (*shape, error) {
 		}
 	}
 	return s, nil
+}
+
+// known reports a column that a definition of the schema topic does not have.
+func (r *rowSchema) known(name string) error {
+	if r.definition == nil {
+		return nil
+	}
+	if _, configured := r.opts.columns[strings.ToLower(name)]; configured {
+		return nil
+	}
+	if text, ok := r.definition.unknown[name]; ok {
+		return fmt.Errorf("column %q has the type %q, which is not known: name one under columns:", name, text)
+	}
+	if _, ok := r.fields[name]; !ok {
+		return fmt.Errorf("%w: column %q is not in the definition at offset %d", ErrUndefined, name, r.definition.offset)
+	}
+	return nil
 }
 
 // codec gives the encoding of a column: the record's schema and the
