@@ -127,7 +127,7 @@ func (l *Lane) Run(ctx context.Context) error {
 	l.ctx, l.stopped = ctx, nil
 	l.queue = newQueue(l.source, &l.o)
 	defer l.queue.close()
-	l.queue.schemas = l.readSchemasFor
+	l.queue.define = l.readSchemasFor
 	defer l.o.SchemaTopic.close()
 	if l.o.DeadLetterTopic != nil {
 		if err := l.checkDeadLetterTopic(); err != nil {

@@ -201,7 +201,7 @@ func (o *Options) setDefaults() {
 	}
 	if s := o.SchemaTopic; s != nil {
 		s.History = decode.NewSchemaHistory(s.Topic, o.MaxClockSkew.Microseconds())
-		o.Decode.Schemas = s.History
+		o.Decode.History = s.History
 	}
 	if o.Now == nil {
 		o.Now = time.Now

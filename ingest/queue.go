@@ -25,8 +25,8 @@ type queue struct {
 	landed  error // of a poll made ahead, for the next call of next
 	paused  map[change.PartitionID]bool
 
-	// schemas, where set, sees to it that the types of what was polled are known.
-	schemas func([]change.Block) error
+	// define, where set, sees to it that the definitions of what was polled are known.
+	define func([]change.Block) error
 
 	// format is what chunks are decoded as: auto until one has decided.
 	format  string
@@ -319,8 +319,8 @@ func (q *queue) take(p polled) error {
 	if !q.dry {
 		q.outage.over()
 	}
-	if q.schemas != nil {
-		if err := q.schemas(p.blocks); err != nil {
+	if q.define != nil {
+		if err := q.define(p.blocks); err != nil {
 			return err
 		}
 	}

@@ -97,7 +97,7 @@ func recordingClock(ctx context.Context, r *recording.Recording, o *ingest.Optio
 		return time.Time{}, err
 	}
 	times := o.Decode
-	times.Schemas = nil // types don't matter
+	times.History = nil // types don't matter
 	d, err := decode.New(o.Format, times)
 	if err != nil {
 		return time.Time{}, err

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/ingest/change"
@@ -115,10 +116,10 @@ func opOf(op byte) change.Op {
 func (d *debezium) tombstone(rec *change.Record, out *change.Change) error {
 	d.seen = neutral
 	out.Op = change.Tombstone
-	if d.opts.Schemas != nil {
+	if d.opts.History != nil {
 		d.bare = d.untyped
 	}
-	if d.opts.Schemas != nil && d.opts.Tombstones == "delete" && rec.Key != nil {
+	if d.opts.History != nil && d.opts.Tombstones == "delete" && rec.Key != nil {
 		if err := d.defineKey(rec); err != nil {
 			return needKey(out, err, "a tombstone that is to delete")
 		}
@@ -168,7 +169,7 @@ func (d *debezium) decode(rec *change.Record, out *change.Change) error {
 	if err := d.origin(out); err != nil {
 		return err
 	}
-	if d.opts.Schemas != nil && out.Op != change.Truncate {
+	if d.opts.History != nil && out.Op != change.Truncate {
 		if err := d.define(out); err != nil {
 			return err
 		}
@@ -202,7 +203,7 @@ func (d *debezium) define(out *change.Change) error {
 	if err != nil {
 		return err
 	}
-	def, err := d.opts.Schemas.at(tableName{db, table}, place{out.Server.Name, out.Server.ID, out.Position, at})
+	def, err := d.opts.History.at(tableName{db, table}, place{out.Server.Name, out.Server.ID, out.Position, at})
 	if err != nil {
 		return err
 	}
@@ -239,7 +240,7 @@ func (d *debezium) defineKey(rec *change.Record) error {
 		}
 		names = append(names, name)
 	}
-	def, err := d.opts.Schemas.anyTime(tableName{db, table}, names)
+	def, err := d.opts.History.anyTime(tableName{db, table}, names)
 	if err == nil {
 		d.bare = d.schemaOf(def)
 	}

@@ -62,8 +62,8 @@ type Options struct {
 	// UnavailableValue marks a cell that the source did not send; "" is
 	// DefaultUnavailable. Its base64 form counts too.
 	UnavailableValue string
-	// Schemas, where set, gives the types of Debezium's records without schemas.
-	Schemas *SchemaHistory
+	// History, where set, gives the types of Debezium's records without schemas.
+	History *SchemaHistory
 	// KeyColumns, where known, limits Before to these columns; cells of others
 	// are then not looked at. Names without regard to case.
 	KeyColumns []string
@@ -76,7 +76,7 @@ type Options struct {
 // nothing is guessed from a value.
 type Debezium struct {
 	// Decimals is "base64" where decimal.handling.mode is precise, "text" where
-	// strings of a decimal column are digits. Empty is base64 with Schemas, else text.
+	// strings of a decimal column are digits. Empty is base64 with History, else text.
 	Decimals string
 	// Unsigned is "long" where negative integers of a decimal(20,0) column have
 	// wrapped around; "bigint unsigned" says the same of one column.
@@ -120,7 +120,7 @@ func (o Options) checked() (*Options, error) {
 			return nil, err
 		}
 	}
-	if o.Schemas != nil && o.Tombstones == "delete" && o.Source == "" {
+	if o.History != nil && o.Tombstones == "delete" && o.Source == "" {
 		return nil, errors.New("decode options: a tombstone does not say of which table it is: with a schema topic and tombstones \"delete\" set the source, database.table")
 	}
 	if o.Source != "" && !strings.Contains(o.Source, ".") {
@@ -229,7 +229,7 @@ func New(name string, opts Options) (Decoder, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.Schemas != nil {
+	if o.History != nil {
 		if name != Auto && name != "debezium-json" {
 			return nil, fmt.Errorf("change format %q has no schema topic: only debezium-json has one", name)
 		}

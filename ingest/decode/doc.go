@@ -11,7 +11,7 @@
 // Invariants:
 //
 //  1. A Decoder judges a record from the record and the Options alone (with
-//     Options.Schemas, from what the schema topic says of its place too). What it
+//     Options.History, from what the schema topic says of its place too). What it
 //     remembers are caches: a restart decodes the same bytes to the same Change.
 //  2. A record gives a Change or an *Error, or a *SchemaError while its schema can't
 //     be had: no panic, no cell that is not

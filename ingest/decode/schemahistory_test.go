@@ -42,7 +42,7 @@ func TestSchemaTopicDays(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			d, err := New(Auto, Options{Schemas: history})
+			d, err := New(Auto, Options{History: history})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -76,7 +76,7 @@ func TestSchemaTopicAgainstSchemas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	byTopic, err := New("debezium-json", Options{Schemas: historyOf(t, "t1.jsonl")})
+	byTopic, err := New("debezium-json", Options{History: historyOf(t, "t1.jsonl")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +159,7 @@ func TestSchemaTopicPlaces(t *testing.T) {
 			t.Fatalf("%d: %v, %v", i, late, err)
 		}
 	}
-	d, err := New("debezium-json", Options{Schemas: h})
+	d, err := New("debezium-json", Options{History: h})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,10 +239,10 @@ func TestSchemaTopicTombstones(t *testing.T) {
 		}
 	}
 	h.MarkRead()
-	if _, err := New("debezium-json", Options{Schemas: h, Tombstones: "delete"}); err == nil || !strings.Contains(err.Error(), "source") {
+	if _, err := New("debezium-json", Options{History: h, Tombstones: "delete"}); err == nil || !strings.Contains(err.Error(), "source") {
 		t.Errorf("tombstones of any table: %v", err)
 	}
-	d, err := New("debezium-json", Options{Schemas: h, Tombstones: "delete", Source: "d.t"})
+	d, err := New("debezium-json", Options{History: h, Tombstones: "delete", Source: "d.t"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,7 +253,7 @@ func TestSchemaTopicTombstones(t *testing.T) {
 	if err := d.Decode(&change.Record{Key: []byte(`{"v":1}`)}, &change.Arena{}, &c); err == nil || !strings.Contains(err.Error(), "two types") {
 		t.Errorf("a column that had two types: %v", err)
 	}
-	if _, err := New("maxwell", Options{Schemas: h}); err == nil || !strings.Contains(err.Error(), "no schema topic") {
+	if _, err := New("maxwell", Options{History: h}); err == nil || !strings.Contains(err.Error(), "no schema topic") {
 		t.Errorf("another format: %v", err)
 	}
 }
@@ -273,7 +273,7 @@ func TestSchemaTopicDamaged(t *testing.T) {
 				t.Fatalf("%s: taken", value)
 			}
 			h.MarkRead()
-			d, err := New("debezium-json", Options{Schemas: h})
+			d, err := New("debezium-json", Options{History: h})
 			if err != nil {
 				t.Fatal(err)
 			}
