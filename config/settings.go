@@ -13,9 +13,11 @@ type Config struct {
 	GCS            GCS            `yaml:"gcs"`
 	Azure          Azure          `yaml:"azure"`
 	MySQL          MySQL          `yaml:"mysql"`
-	Calendar       Calendar       `yaml:"calendar"`
-	HTTP           HTTP           `yaml:"http"`
-	Process        Process        `yaml:"process"`
+	// Capture is nil where the section is absent.
+	Capture  *Capture `yaml:"capture"`
+	Calendar Calendar `yaml:"calendar"`
+	HTTP     HTTP     `yaml:"http"`
+	Process  Process  `yaml:"process"`
 	// Tables have names that differ and locations that differ.
 	Tables []Table `yaml:"-"`
 }
@@ -118,6 +120,53 @@ type MySQL struct {
 	TLS      string `yaml:"tls" default:"none" oneof:"none require skip-verify"`
 	// CAFile is a PEM file of the authorities that sign the server's certificate; it asks for TLS.
 	CAFile string `yaml:"ca_file"`
+}
+
+// Capture says what gscd capture reads and writes. Password and TLS of its servers
+// are those of the section mysql.
+type Capture struct {
+	// Name is the source's logical name: it begins topics, and records carry it.
+	Name string `yaml:"name"`
+	// Servers are addresses mysql://USER@HOST:PORT; the first that answers is read.
+	Servers []string `yaml:"servers"`
+	// ServerID is ours among the replicas of the servers.
+	ServerID int `yaml:"server_id"`
+	// Tables and Exclude are patterns DATABASE.TABLE with * and ?.
+	Tables  []string `yaml:"tables"`
+	Exclude []string `yaml:"exclude"`
+	// Topic is a table's topic, with {name}, {database} and {table}.
+	Topic string `yaml:"topic" default:"{name}.{database}.{table}"`
+	// StateTopic keeps position, load and schema history; default gscd-capture-NAME.
+	StateTopic string `yaml:"state_topic"`
+	// Partitions and Replication (0: the brokers' default) are of topics that are made, as are TopicSettings.
+	Partitions    int               `yaml:"partitions" default:"4"`
+	Replication   int               `yaml:"replication" default:"0"`
+	TopicSettings map[string]string `yaml:"topic_settings"`
+	Form          string            `yaml:"form" default:"gscd" oneof:"gscd debezium"`
+	Delivery      string            `yaml:"delivery" default:"transactions" oneof:"transactions idempotent"`
+	Load          CaptureLoad       `yaml:"load"`
+	// Heartbeat is how often partitions without changes are told of the time.
+	Heartbeat time.Duration `yaml:"heartbeat" default:"10s"`
+	// Batch closes at whichever comes first, with the next end of a transaction.
+	Batch CaptureBatch `yaml:"batch"`
+	// MaxMessage is the largest record with what the format adds.
+	MaxMessage Size `yaml:"max_message" default:"1000012"`
+}
+
+// CaptureLoad is the initial read of the tables.
+type CaptureLoad struct {
+	Mode string `yaml:"mode" default:"initial" oneof:"initial never"`
+	// Parallel is how many connections read; each takes ChunkRows rows of a table at a time.
+	Parallel  int `yaml:"parallel" default:"4"`
+	ChunkRows int `yaml:"chunk_rows" default:"50000"`
+	// Lock is whether the short lock may be taken where the server asks for it.
+	Lock string `yaml:"lock" default:"auto" oneof:"auto never"`
+}
+
+// CaptureBatch is what is written together.
+type CaptureBatch struct {
+	Interval time.Duration `yaml:"interval" default:"200ms"`
+	Bytes    Size          `yaml:"bytes" default:"8MiB"`
 }
 
 // Calendar is the business calendar of all tables.

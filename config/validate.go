@@ -57,6 +57,9 @@ func (r *reader) validate(cfg *Config, checks Checks) {
 	r.validateAzure(&cfg.Azure)
 	r.validateCalendar(cfg, checks)
 	r.validateProcess(cfg)
+	if cfg.Capture != nil {
+		r.validateCapture(cfg.Capture)
+	}
 	for i := range cfg.Tables {
 		t, p := &cfg.Tables[i], fmt.Sprintf("tables[%d]", i)
 		if t.Protect == "" {

@@ -73,7 +73,7 @@ var layers = []rule{
 	// What it writes to, and what of: a topic, and the changes of a table.
 	{"sink", []string{"delta", "savepoint", "snapshotter", "progress", "query", "ingest/kafka", "ingest/change"}},
 	{"scd2", []string{"delta", "savepoint", "snapshotter", "progress", "query", "ingest/marker"}},
-	{"capture", []string{"ddl", "ingest/change", "ingest/decode"}},
+	{"capture", []string{"ddl", "ingest/change", "ingest/decode", "ingest/kafka"}},
 
 	{"demo", []string{"bench", "capture", "delta", "drift", "ingest", "progress", "query", "savepoint", "scd2", "server", "snapshotter"}},
 	{"bench", []string{"capture", "delta", "drift", "ingest", "progress", "query", "savepoint", "scd2", "server", "snapshotter"}},

@@ -1,0 +1,238 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/go-mysql-org/go-mysql/mysql"
+
+	"github.com/gscd-io/gscd/capture/event"
+	"github.com/gscd-io/gscd/ddl"
+)
+
+// Range is a stretch of a table in the order of its key: behind After, up to and with
+// UpTo. Each is a literal per column of the key, as a statement has it; nil is no bound.
+type Range struct {
+	After []string `json:"after,omitempty"`
+	UpTo  []string `json:"up_to,omitempty"`
+}
+
+// base is the name of a type without what is behind it.
+func base(sql string) string {
+	if i := strings.IndexAny(sql, "( "); i >= 0 {
+		sql = sql[:i]
+	}
+	return strings.ToLower(sql)
+}
+
+// kindOf is the form that cells of a column have.
+func kindOf(c *ddl.Column) event.Kind {
+	switch base(c.Type) {
+	case "tinyint", "smallint", "mediumint", "int", "integer", "bigint":
+		if strings.Contains(strings.ToLower(c.Type), "unsigned") {
+			return event.Uint
+		}
+		return event.Int
+	case "year":
+		return event.Int
+	case "bit":
+		return event.Uint
+	case "float":
+		return event.Float
+	case "double", "real":
+		return event.Double
+	case "binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "vector",
+		"geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geometrycollection", "geomcollection":
+		return event.Bytes
+	}
+	return event.Text
+}
+
+// selected is the column in a SELECT. What the server would show rounded, or as bytes of
+// a form of its own, is asked for in another way.
+func selected(c *ddl.Column) string {
+	name := quoted(c.Name)
+	switch base(c.Type) {
+	case "float": // 6 digits as text; as a double all that it has
+		return name + " + 0e0"
+	case "bit":
+		return "CAST(" + name + " AS UNSIGNED)"
+	}
+	return name
+}
+
+// Keyed tells whether a table is read in the order of its key: whether a value of each of
+// its columns compares with a literal as the order of the server has it.
+func Keyed(t *ddl.Table) bool {
+	for _, i := range t.Key {
+		switch base(t.Columns[i].Type) {
+		case "tinyint", "smallint", "mediumint", "int", "integer", "bigint", "year", "decimal", "numeric",
+			"char", "varchar", "binary", "varbinary", "date", "datetime", "timestamp", "uuid":
+		default:
+			return false
+		}
+	}
+	return len(t.Key) > 0
+}
+
+// literal is a value of a key in a statement.
+func literal(c event.Cell) string {
+	switch c.Kind {
+	case event.Int:
+		return strconv.FormatInt(int64(c.Number), 10)
+	case event.Uint:
+		return strconv.FormatUint(c.Number, 10)
+	case event.Bytes:
+		return fmt.Sprintf("x'%x'", c.Bytes)
+	}
+	return text(string(c.Bytes))
+}
+
+// where is the condition of a range.
+func (r Range) where(t *ddl.Table) string {
+	var parts []string
+	if r.After != nil {
+		parts = append(parts, compared(t, ">", ">", r.After))
+	}
+	if r.UpTo != nil {
+		parts = append(parts, compared(t, "<", "<=", r.UpTo))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return " WHERE " + strings.Join(parts, " AND ")
+}
+
+// compared compares the key column by column, which servers find in the index; rows in
+// parentheses they often don't.
+func compared(t *ddl.Table, strict, last string, bound []string) string {
+	name := quoted(t.Columns[t.Key[len(bound)-1]].Name)
+	out := name + " " + last + " " + bound[len(bound)-1]
+	for i := len(bound) - 2; i >= 0; i-- {
+		name := quoted(t.Columns[t.Key[i]].Name)
+		out = "(" + name + " " + strict + " " + bound[i] + " OR (" + name + " = " + bound[i] + " AND " + out + "))"
+	}
+	return out
+}
+
+func order(t *ddl.Table) string {
+	var names []string
+	for _, i := range t.Key {
+		names = append(names, quoted(t.Columns[i].Name))
+	}
+	return " ORDER BY " + strings.Join(names, ", ")
+}
+
+func nameOf(t *ddl.Table) TableName { return TableName{t.Database, t.Name} }
+
+// Bound finds the key at which a range that begins behind after has n rows; nil where
+// the table ends before it, or right there. The table is Keyed.
+func (s *Session) Bound(t *ddl.Table, after []string, n int) ([]string, error) {
+	var columns []string
+	for _, i := range t.Key {
+		columns = append(columns, selected(&t.Columns[i]))
+	}
+	query := fmt.Sprintf("SELECT %s FROM %s%s%s LIMIT 2 OFFSET %d", strings.Join(columns, ", "), nameOf(t).quoted(), Range{After: after}.where(t), order(t), n-1)
+	var bounds [][]string
+	var result mysql.Result
+	err := s.conn.ExecuteSelectStreaming(query, &result, func(row []mysql.FieldValue) error {
+		bound := make([]string, len(row))
+		for i := range row {
+			c, err := cell(&t.Columns[t.Key[i]], kindOf(&t.Columns[t.Key[i]]), &row[i])
+			if err != nil {
+				return err
+			}
+			bound[i] = literal(c)
+		}
+		bounds = append(bounds, bound)
+		return nil
+	}, nil)
+	if err != nil {
+		return nil, s.failed(query, err)
+	}
+	if len(bounds) < 2 {
+		return nil, nil
+	}
+	return bounds[0], nil
+}
+
+// ErrChanged: a table's definition is no longer that of the moment that the session sees.
+var ErrChanged = errors.New("the table was altered since the load began")
+
+// Rows calls take with each row of a range, in the order of the key where the table is
+// Keyed. The cells and their bytes are good until take returns; of hidden columns they are
+// Absent.
+func (s *Session) Rows(ctx context.Context, t *ddl.Table, r Range, take func([]event.Cell) error) error {
+	var columns []string
+	var at []int
+	kinds := make([]event.Kind, len(t.Columns))
+	for i := range t.Columns {
+		c := &t.Columns[i]
+		if c.Hidden {
+			continue
+		}
+		columns, at = append(columns, selected(c)), append(at, i)
+		kinds[i] = kindOf(c)
+	}
+	query := "SELECT " + strings.Join(columns, ", ") + " FROM " + nameOf(t).quoted() + r.where(t)
+	if Keyed(t) {
+		query += order(t)
+	}
+	cells := make([]event.Cell, len(t.Columns))
+	var result mysql.Result
+	var stopped error
+	err := s.conn.ExecuteSelectStreaming(query, &result, func(row []mysql.FieldValue) error {
+		for j := range row {
+			i := at[j]
+			c, err := cell(&t.Columns[i], kinds[i], &row[j])
+			if err != nil {
+				stopped = err
+				return err
+			}
+			cells[i] = c
+		}
+		stopped = take(cells)
+		return stopped
+	}, nil)
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case stopped != nil:
+		return stopped
+	case code(err) == erTableDefChanged, code(err) == erNoSuchTable, code(err) == erBadField:
+		return fmt.Errorf("table %s: %w: %w", nameOf(t), ErrChanged, err)
+	}
+	return s.failed(query, err)
+}
+
+const erBadField = 1054
+
+// cell makes a cell of what the server has sent.
+func cell(c *ddl.Column, kind event.Kind, v *mysql.FieldValue) (event.Cell, error) {
+	switch v.Type {
+	case mysql.FieldValueTypeNull:
+		return event.Cell{Kind: event.Null}, nil
+	case mysql.FieldValueTypeUnsigned:
+		if kind == event.Uint || kind == event.Int {
+			return event.Cell{Kind: kind, Number: v.AsUint64()}, nil
+		}
+	case mysql.FieldValueTypeSigned:
+		if kind == event.Uint || kind == event.Int {
+			return event.Cell{Kind: kind, Number: uint64(v.AsInt64())}, nil
+		}
+	case mysql.FieldValueTypeFloat:
+		if kind == event.Float || kind == event.Double {
+			return event.Cell{Kind: kind, Float: v.AsFloat64()}, nil
+		}
+	case mysql.FieldValueTypeString:
+		if kind == event.Text || kind == event.Bytes {
+			return event.Cell{Kind: kind, Bytes: v.AsString()}, nil
+		}
+	}
+	return event.Cell{}, fmt.Errorf("the column %s of type %s came as %v, which is none of its values", c.Name, c.Type, v.Value())
+}
