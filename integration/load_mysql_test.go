@@ -24,8 +24,8 @@ import (
 
 const mariaPassword = "s3cr3t-of-the-reader"
 
-// mariaDB starts a server of its own with TLS; it is skipped where there is none on the machine.
-func mariaDB(t *testing.T) (address, ca string, root *client.Conn) {
+// mariaDB starts a server of its own with TLS, and with more settings; it is skipped where there is none on the machine.
+func mariaDB(t testing.TB, settings ...string) (address, ca string, root *client.Conn) {
 	t.Helper()
 	daemon, err := exec.LookPath("mariadbd")
 	if err != nil {
@@ -62,9 +62,9 @@ func mariaDB(t *testing.T) (address, ca string, root *client.Conn) {
 	free.Close()
 	_, port, _ := net.SplitHostPort(address)
 	var out bytes.Buffer
-	server := exec.Command(daemon, "--no-defaults", "--datadir="+data, "--tmpdir="+dir, "--user="+me.Username, "--port="+port, "--bind-address=127.0.0.1", "--socket="+filepath.Join(dir, "s"),
+	server := exec.Command(daemon, append([]string{"--no-defaults", "--datadir="+data, "--tmpdir="+dir, "--user="+me.Username, "--port="+port, "--bind-address=127.0.0.1", "--socket="+filepath.Join(dir, "s"),
 		"--skip-name-resolve", "--innodb-buffer-pool-size=32M", "--ssl-cert="+ca, "--ssl-key="+filepath.Join(dir, "server.key"), "--character-set-server=utf8mb4",
-		"--log-bin="+filepath.Join(dir, "maria-bin"), "--binlog-format=ROW", "--server-id=77")
+		"--log-bin=" + filepath.Join(dir, "maria-bin"), "--binlog-format=ROW", "--server-id=77"}, settings...)...)
 	server.Stdout, server.Stderr = &out, &out
 	if err := server.Start(); err != nil {
 		t.Fatal(err)

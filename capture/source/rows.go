@@ -151,7 +151,7 @@ func (s *Session) Bound(t *ddl.Table, after []string, n int) ([]string, error) {
 		return nil
 	}, nil)
 	if err != nil {
-		return nil, s.failed(query, err)
+		return nil, s.failed(query, changed(err))
 	}
 	if len(bounds) < 2 {
 		return nil, nil
@@ -161,6 +161,15 @@ func (s *Session) Bound(t *ddl.Table, after []string, n int) ([]string, error) {
 
 // ErrChanged: a table's definition is no longer that of the moment that the session sees.
 var ErrChanged = errors.New("the table was altered since the load began")
+
+// changed marks an error that says so.
+func changed(err error) error {
+	switch code(err) {
+	case erTableDefChanged, erNoSuchTable, erBadField:
+		return fmt.Errorf("%w: %w", ErrChanged, err)
+	}
+	return err
+}
 
 // Rows calls take with each row of a range, in the order of the key where the table is
 // Keyed. The cells and their bytes are good until take returns; of hidden columns they are
@@ -204,13 +213,9 @@ func (s *Session) Rows(ctx context.Context, t *ddl.Table, r Range, take func([]e
 		return ctx.Err()
 	case stopped != nil:
 		return stopped
-	case code(err) == erTableDefChanged, code(err) == erNoSuchTable, code(err) == erBadField:
-		return fmt.Errorf("table %s: %w: %w", nameOf(t), ErrChanged, err)
 	}
-	return s.failed(query, err)
+	return s.failed(query, changed(err))
 }
-
-const erBadField = 1054
 
 // cell makes a cell of what the server has sent.
 func cell(c *ddl.Column, kind event.Kind, v *mysql.FieldValue) (event.Cell, error) {
@@ -231,8 +236,23 @@ func cell(c *ddl.Column, kind event.Kind, v *mysql.FieldValue) (event.Cell, erro
 		}
 	case mysql.FieldValueTypeString:
 		if kind == event.Text || kind == event.Bytes {
-			return event.Cell{Kind: kind, Bytes: v.AsString()}, nil
+			text := v.AsString()
+			if t := base(c.Type); t == "decimal" || t == "numeric" { // ZEROFILL is for the eye
+				for len(text) > 1 && text[0] == '0' && text[1] != '.' {
+					text = text[1:]
+				}
+			}
+			return event.Cell{Kind: kind, Bytes: text}, nil
 		}
 	}
 	return event.Cell{}, fmt.Errorf("the column %s of type %s came as %v, which is none of its values", c.Name, c.Type, v.Value())
+}
+
+// Key gives a row's key as a bound of a Range.
+func Key(t *ddl.Table, cells []event.Cell) []string {
+	out := make([]string, len(t.Key))
+	for i, at := range t.Key {
+		out[i] = literal(cells[at])
+	}
+	return out
 }

@@ -104,7 +104,7 @@ func (s *Server) Connect(ctx context.Context) (*Session, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("connect to %s: %w", s.Name(), err)
+		return nil, fmt.Errorf("connect to %s: %w", s.Name(), marked(err))
 	}
 	out := &Session{server: s, conn: conn, Version: conn.GetServerVersion()}
 	out.MariaDB = strings.Contains(strings.ToLower(out.Version), "mariadb")
@@ -141,7 +141,27 @@ func (s *Session) failed(statement string, err error) error {
 	if len(statement) > 200 {
 		statement = statement[:200] + "…"
 	}
-	return fmt.Errorf("%s: %s: %w", s.server.Name(), statement, err)
+	return fmt.Errorf("%s: %s: %w", s.server.Name(), statement, marked(err))
+}
+
+// What becomes of an error.
+var (
+	// ErrLost: the connection has ended.
+	ErrLost = errors.New("the connection to the server is lost")
+	// ErrPassing: the server can't answer now.
+	ErrPassing = errors.New("the server can't answer now")
+)
+
+// marked says of an error whether it passes.
+func marked(err error) error {
+	switch code(err) {
+	case 0:
+		return fmt.Errorf("%w: %w", ErrLost, err)
+	// Too many connections, shutdown, lock wait, deadlock, killed.
+	case 1040, 1053, 1077, 1079, 1203, 1205, 1213, 1317, 1927:
+		return fmt.Errorf("%w: %w", ErrPassing, err)
+	}
+	return err
 }
 
 // query gives the rows of a statement, by the names of its columns.
@@ -195,6 +215,7 @@ const (
 	erMasterFatal        = 1236
 	erUnknownVariable    = 1193
 	erNoSuchGrantForUser = 1141
+	erBadField           = 1054
 )
 
 // denied tells that the user has no right to a statement.

@@ -44,11 +44,12 @@ func (s *Session) Tables(wanted func(database, table string) bool) (out []TableN
 	return out, err
 }
 
-// Definition gives the statement that creates a table as it is now.
+// Definition gives the statement that creates a table as it is now. The error wraps
+// ErrChanged where the table is gone.
 func (s *Session) Definition(t TableName) (string, error) {
 	rows, err := s.query("SHOW CREATE TABLE " + t.quoted())
 	if err != nil {
-		return "", err
+		return "", changed(err)
 	}
 	if len(rows) != 1 || rows[0]["create table"] == "" {
 		return "", fmt.Errorf("%s: %s is no table", s.server.Name(), t)
