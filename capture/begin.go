@@ -229,9 +229,13 @@ func (s *session) resume(ctx context.Context, l *loader) error {
 		if _, err := catalog.Apply(text, session); err != nil {
 			return fmt.Errorf("table %s: %w", name, err)
 		}
-		t.name, t.table = name, catalog.Table(name.Database, name.Name)
-		if kept := s.catalog.Table(name.Database, name.Name); kept != nil && sameColumns(kept, t.table) {
-			t.table = kept // with the identities of its columns
+		table := catalog.Table(name.Database, name.Name)
+		if kept := s.catalog.Table(name.Database, name.Name); kept != nil && sameColumns(kept, table) {
+			table = kept // with the identities of its columns
+		}
+		t.name = name
+		if t.table, err = s.conn.Table(table); err != nil {
+			return err
 		}
 		t.begun, t.idle = t.First, slices.Clone(t.Open)
 	}

@@ -7,20 +7,88 @@ import (
 
 // Form makes records of events. One is for one goroutine.
 type Form interface {
-	// Append calls emit for each record of an event of a table, in order. What emit gets
-	// is good until it returns.
+	// Append calls emit for each record of an event, in order. What emit gets is good
+	// until it returns.
 	Append(e *event.Event, emit func(Message) error) error
-	// HeartbeatTopic is where heartbeats go; empty: to each partition of the tables' topics.
-	HeartbeatTopic() string
 }
 
 // Message is a record to be.
 type Message struct {
+	// Topic is one of its own; empty: that of the event's table, of a heartbeat those of
+	// all tables.
+	Topic string
 	// Key is nil where the row has none.
 	Key, Value []byte
 	Headers    []change.Header
 	// Everywhere: each partition of the topic gets it.
 	Everywhere bool
+}
+
+// Forms gives what makes the records of a form, one for each goroutine. The error names
+// the forms that there are.
+func Forms(form event.Form, name string) (func() Form, error) {
+	if _, err := event.NewEncoder(form); err != nil {
+		return nil, err
+	}
+	return func() Form {
+		encoder, err := event.NewEncoder(form)
+		if err != nil { // it was made before
+			panic(err)
+		}
+		return &encoded{encoder: encoder, own: form == event.GSCD, name: name}
+	}, nil
+}
+
+// encoded makes records as event.Encoder writes them.
+type encoded struct {
+	encoder *event.Encoder
+	own     bool // not Debezium's
+	name    string
+}
+
+// Append puts statements, truncates and heartbeats where they belong: in gscd's own form
+// into each partition of the table, in order with the rows there; in Debezium's form
+// where its connector puts them.
+func (f *encoded) Append(e *event.Event, emit func(Message) error) error {
+	m := Message{}
+	switch e.Op {
+	case event.Schema:
+		m.Everywhere = f.own
+		if !f.own {
+			m.Topic = f.name
+		}
+	case event.Heartbeat:
+		m.Everywhere = f.own
+		if !f.own {
+			m.Topic = "__debezium-heartbeat." + f.name
+		}
+	case event.Truncate:
+		m.Everywhere = f.own
+	}
+	return f.encoder.Records(e, func(key, value []byte, headers []event.Header) error {
+		m.Key, m.Value, m.Headers = key, value, nil
+		for _, h := range headers {
+			m.Headers = append(m.Headers, change.Header{Key: h.Key, Value: append([]byte{}, h.Value...)})
+		}
+		if err := emit(m); err != nil {
+			return err
+		}
+		if f.own || e.Op != event.Delete && !newKey(headers) {
+			return nil
+		}
+		m.Value = nil // Debezium's tombstone
+		return emit(m)
+	})
+}
+
+// newKey tells the delete of an update that changes the key.
+func newKey(headers []event.Header) bool {
+	for _, h := range headers {
+		if h.Key == "__debezium.newkey" {
+			return true
+		}
+	}
+	return false
 }
 
 // arena keeps bytes of records in large pieces.

@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"regexp"
@@ -12,7 +13,6 @@ import (
 
 	"github.com/gscd-io/gscd/capture/event"
 	"github.com/gscd-io/gscd/capture/source"
-	"github.com/gscd-io/gscd/ddl"
 )
 
 // tableLoad is how far the load of a table is, as the state topic keeps it.
@@ -30,7 +30,7 @@ type tableLoad struct {
 	Rows int64           `json:"rows"`
 	Done bool            `json:"done,omitempty"`
 
-	table *ddl.Table
+	table *source.Table
 	name  source.TableName
 	begun bool            // a connection has the first row
 	idle  []*source.Range // of Open those that nobody reads
@@ -117,7 +117,7 @@ func (l *loader) next(s *source.Session) (*tableLoad, *source.Range, error) {
 			continue
 		}
 		chunk := &source.Range{After: t.Next}
-		if source.Keyed(t.table) {
+		if t.table.Keyed() {
 			bound, err := s.Bound(t.table, t.Next, l.o.Load.ChunkRows)
 			if err != nil {
 				return nil, nil, err
@@ -170,18 +170,17 @@ func (r *reader) chunk(s *source.Session, t *tableLoad, chunk *source.Range) err
 	first := !t.begun
 	t.begun = true
 	r.l.mu.Unlock()
-	keyed := source.Keyed(t.table)
+	keyed := t.table.Keyed()
 	r.part, r.bytes = &part{of: t, chunk: chunk}, 0
-	e := event.Event{Op: event.Read, Table: t.table, Source: r.l.source()}
+	e := event.Event{Op: event.Read, Table: t.table.Table, Source: r.l.source()}
 	e.Source.First = first
 	any := false
-	var held []event.Cell // a row of the last chunk waits for the next one
-	var buffer []byte
+	var held, before keptRow // a row of the last chunk waits for the next one
 	add := func(cells []event.Cell) error {
 		e.After = cells
 		topic := r.l.o.topicOf(t.table.Database, t.table.Name)
 		if err := r.form.Append(&e, func(m Message) error {
-			r.part.records = append(r.part.records, record{topic, r.arena.keep(m.Key), r.arena.keep(m.Value), m.Headers, m.Everywhere})
+			r.part.records = append(r.part.records, record{cmp.Or(m.Topic, topic), r.arena.keep(m.Key), r.arena.keep(m.Value), m.Headers, m.Everywhere, m.Topic != ""})
 			r.bytes += len(m.Key) + len(m.Value)
 			return nil
 		}); err != nil {
@@ -192,7 +191,7 @@ func (r *reader) chunk(s *source.Session, t *tableLoad, chunk *source.Range) err
 		r.part.rows++
 		if r.bytes >= partBytes || r.part.rows >= partRows {
 			if keyed {
-				r.part.last = source.Key(t.table, cells)
+				r.part.last = t.table.KeyOf(cells)
 			}
 			return r.send()
 		}
@@ -202,23 +201,27 @@ func (r *reader) chunk(s *source.Session, t *tableLoad, chunk *source.Range) err
 		if !final {
 			return add(cells)
 		}
-		if held != nil {
-			if err := add(held); err != nil {
+		if held.cells != nil {
+			if err := add(held.cells); err != nil {
 				return err
 			}
 		}
-		held, buffer = copyCells(held, buffer, cells)
+		held, before = before, held
+		held.copy(cells)
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	if held != nil {
+	if held.cells != nil {
 		last := e
-		last.After, _ = copyCells(nil, nil, held)
+		last.After = held.cells
 		r.part.held = &heldRow{event: last, chunk: chunk}
+		if keyed && before.cells != nil {
+			r.part.last = t.table.KeyOf(before.cells)
+		}
 	}
-	if first && !any && held == nil { // no row to bear the flag
+	if first && !any && held.cells == nil { // no row to bear the flag
 		r.l.mu.Lock()
 		t.begun = false
 		r.l.mu.Unlock()
@@ -238,22 +241,27 @@ func (r *reader) send() error {
 	}
 }
 
-// copyCells copies a row over another copy, whose memory it takes.
-func copyCells(into []event.Cell, buffer []byte, cells []event.Cell) ([]event.Cell, []byte) {
-	into, buffer = append(into[:0], cells...), buffer[:0]
+// keptRow is a copy of a row.
+type keptRow struct {
+	cells []event.Cell
+	bytes []byte
+}
+
+// copy takes a row in the memory of the one before.
+func (k *keptRow) copy(cells []event.Cell) {
+	k.cells, k.bytes = append(k.cells[:0], cells...), k.bytes[:0]
 	n := 0
 	for i := range cells {
 		n += len(cells[i].Bytes)
 	}
-	buffer = slices.Grow(buffer, n)
-	for i := range into {
+	k.bytes = slices.Grow(k.bytes, n)
+	for i := range k.cells {
 		if cells[i].Bytes != nil {
-			from := len(buffer)
-			buffer = append(buffer, cells[i].Bytes...)
-			into[i].Bytes = buffer[from:len(buffer):len(buffer)]
+			from := len(k.bytes)
+			k.bytes = append(k.bytes, cells[i].Bytes...)
+			k.cells[i].Bytes = k.bytes[from:len(k.bytes):len(k.bytes)]
 		}
 	}
-	return into, buffer
 }
 
 // source is where the reads come from: the same for all of a load.
@@ -350,7 +358,7 @@ func (l *loader) commit(ctx context.Context) error {
 				chunk := *c
 				saved.Open = append(saved.Open, &chunk)
 			}
-			if !source.Keyed(t.table) && !t.Done { // nothing tells how far it is
+			if !t.table.Keyed() && !t.Done { // nothing tells how far it is
 				saved.Open, saved.Rows, saved.First, saved.Whole = nil, 0, false, false
 			}
 			l.state.put(tableLoads+t.name.String(), &saved)

@@ -1,8 +1,10 @@
 package capture
 
 import (
+	"cmp"
 	"context"
-	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/gscd-io/gscd/capture/event"
@@ -31,6 +33,8 @@ type record struct {
 	key, value []byte
 	headers    []change.Header
 	everywhere bool
+	// single topics are those beside the tables', of one partition.
+	single bool
 }
 
 // event writes the records of an event of a table.
@@ -40,7 +44,7 @@ func (w *output) event(ctx context.Context, e *event.Event) error {
 	}
 	name := w.o.topicOf(tableOf(e))
 	return w.form.Append(e, func(m Message) error {
-		return w.write(ctx, &record{name, w.arena.keep(m.Key), w.arena.keep(m.Value), m.Headers, m.Everywhere})
+		return w.write(ctx, &record{cmp.Or(m.Topic, name), w.arena.keep(m.Key), w.arena.keep(m.Value), m.Headers, m.Everywhere, m.Topic != ""})
 	})
 }
 
@@ -54,7 +58,7 @@ func tableOf(e *event.Event) (database, table string) {
 
 // write writes a record whose bytes stay as they are.
 func (w *output) write(ctx context.Context, r *record) error {
-	t, err := w.topics.get(ctx, r.topic)
+	t, err := w.topics.get(ctx, r.topic, r.single)
 	if err != nil {
 		return err
 	}
@@ -108,50 +112,29 @@ func (w *output) commit(ctx context.Context) error {
 
 // heartbeat tells partitions that were not written to since the last one of the time.
 func (w *output) heartbeat(ctx context.Context, s event.Source) error {
-	var values []record
 	e := event.Event{Op: event.Heartbeat, Source: s}
-	if err := w.form.Append(&e, func(m Message) error {
-		values = append(values, record{key: w.arena.keep(m.Key), value: w.arena.keep(m.Value), headers: m.Headers})
-		return nil
-	}); err != nil {
-		return err
-	}
-	if name := w.form.HeartbeatTopic(); name != "" {
-		for i := range values {
-			values[i].topic = name
-			if err := w.write(ctx, &values[i]); err != nil {
+	return w.form.Append(&e, func(m Message) error {
+		r := record{m.Topic, w.arena.keep(m.Key), w.arena.keep(m.Value), m.Headers, false, m.Topic != ""}
+		if m.Topic != "" {
+			return w.write(ctx, &r)
+		}
+		for _, name := range w.known() {
+			t, err := w.topics.get(ctx, name, false)
+			if err != nil {
 				return err
 			}
-		}
-		return nil
-	}
-	for _, name := range w.known() {
-		t, err := w.topics.get(ctx, name)
-		if err != nil {
-			return err
-		}
-		for p, written := range t.written {
-			t.written[p] = false
-			for i := range values {
-				if written {
-					break
-				}
-				if err := w.to(ctx, t, int32(p), &values[i]); err != nil {
-					return err
+			for p, written := range t.written {
+				if !written {
+					if err := w.to(ctx, t, int32(p), &r); err != nil {
+						return err
+					}
 				}
 				t.written[p] = false
 			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // known are the topics of this capture.
-func (w *output) known() (names []string) {
-	for name := range w.state.topics {
-		names = append(names, name)
-	}
-	return names
-}
-
-func (w *output) String() string { return fmt.Sprintf("%d records", w.total) }
+func (w *output) known() []string { return slices.Sorted(maps.Keys(w.state.topics)) }

@@ -3,7 +3,6 @@ package capture
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"strconv"
 	"strings"
@@ -82,7 +81,7 @@ func (t *tracked) passed(p source.Position) (out []*savedSchema) {
 
 // run writes until ctx ends, nil then, or the end is reached.
 func (s *streamer) run(ctx context.Context) error {
-	s.beat = time.Now()
+	s.beat = time.Now().Add(s.o.Heartbeat)
 	for {
 		err := s.batch(ctx)
 		switch {
@@ -270,5 +269,3 @@ func fileNumber(name string) int64 {
 	n, _ := strconv.ParseInt(name[strings.LastIndexByte(name, '.')+1:], 10, 64)
 	return n
 }
-
-func (s *streamer) String() string { return fmt.Sprintf("at %s", s.base) }

@@ -30,12 +30,15 @@ func newTopics(o *Options, w *kafka.Writer, s *state) *topics {
 	return &topics{o: o, writer: w, state: s, byName: map[string]*topic{}}
 }
 
-func (t *topics) get(ctx context.Context, name string) (*topic, error) {
+func (t *topics) get(ctx context.Context, name string, single bool) (*topic, error) {
 	if known := t.byName[name]; known != nil {
 		return known, nil
 	}
 	make := t.o.Topics
 	make.Name = name
+	if single {
+		make.Partitions = 1
+	}
 	n, err := t.writer.Topic(ctx, make)
 	if err != nil {
 		return nil, kafkaError{err}

@@ -142,7 +142,7 @@ type Capture struct {
 	Partitions    int               `yaml:"partitions" default:"4"`
 	Replication   int               `yaml:"replication" default:"0"`
 	TopicSettings map[string]string `yaml:"topic_settings"`
-	Form          string            `yaml:"form" default:"gscd" oneof:"gscd debezium"`
+	Form          string            `yaml:"form" default:"gscd" oneof:"gscd debezium debezium-schemas"`
 	Delivery      string            `yaml:"delivery" default:"transactions" oneof:"transactions idempotent"`
 	Load          CaptureLoad       `yaml:"load"`
 	// Heartbeat is how often partitions without changes are told of the time.

@@ -163,7 +163,11 @@ func TestCaptureSameCells(t *testing.T) {
 	if len(snapshots.Sessions) != 2 {
 		t.Errorf("%d sessions on a quiet server", len(snapshots.Sessions))
 	}
-	if err := snapshots.Sessions[1].Rows(ctx, table, dbserver.Range{}, func(cells []event.Cell) error {
+	readable, err := s.Table(table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := snapshots.Sessions[1].Rows(ctx, readable, dbserver.Range{}, func(cells []event.Cell) error {
 		read = append(read, eventCells(cells))
 		return nil
 	}); err != nil {

@@ -20,6 +20,30 @@ type Range struct {
 	UpTo  []string `json:"up_to,omitempty"`
 }
 
+// Table is a table as its rows are read.
+type Table struct {
+	*ddl.Table
+	// texts are the columns that are text, by place in Columns.
+	texts map[int]textColumn
+}
+
+type textColumn struct{ charset, collation string }
+
+// Table asks how the key of a table is ordered.
+func (s *Session) Table(t *ddl.Table) (*Table, error) {
+	rows, err := s.query("SELECT column_name AS n, character_set_name AS s, collation_name AS c FROM information_schema.columns WHERE table_schema = " + text(t.Database) + " AND table_name = " + text(t.Name))
+	if err != nil {
+		return nil, err
+	}
+	out := &Table{t, map[int]textColumn{}}
+	for _, r := range rows {
+		if i := t.Column(r["n"]); i >= 0 && r["c"] != "" {
+			out.texts[i] = textColumn{r["s"], r["c"]}
+		}
+	}
+	return out, nil
+}
+
 // base is the name of a type without what is behind it.
 func base(sql string) string {
 	if i := strings.IndexAny(sql, "( "); i >= 0 {
@@ -64,9 +88,9 @@ func selected(c *ddl.Column) string {
 	return name
 }
 
-// Keyed tells whether a table is read in the order of its key: whether a value of each of
+// Keyed tells whether the table is read in the order of its key: whether a value of each of
 // its columns compares with a literal as the order of the server has it.
-func Keyed(t *ddl.Table) bool {
+func (t *Table) Keyed() bool {
 	for _, i := range t.Key {
 		switch base(t.Columns[i].Type) {
 		case "tinyint", "smallint", "mediumint", "int", "integer", "bigint", "year", "decimal", "numeric",
@@ -78,8 +102,12 @@ func Keyed(t *ddl.Table) bool {
 	return len(t.Key) > 0
 }
 
-// literal is a value of a key in a statement.
-func literal(c event.Cell) string {
+// literal is a value of a column of the key in a statement. Text is in the column's own
+// charset and collation: with another one the server would compare in another order.
+func (t *Table) literal(at int, c event.Cell) string {
+	if as, ok := t.texts[at]; ok && c.Kind == event.Text {
+		return "CONVERT(" + text(string(c.Bytes)) + " USING " + as.charset + ") COLLATE " + as.collation
+	}
 	switch c.Kind {
 	case event.Int:
 		return strconv.FormatInt(int64(c.Number), 10)
@@ -92,7 +120,7 @@ func literal(c event.Cell) string {
 }
 
 // where is the condition of a range.
-func (r Range) where(t *ddl.Table) string {
+func (r Range) where(t *Table) string {
 	var parts []string
 	if r.After != nil {
 		parts = append(parts, compared(t, ">", ">", r.After))
@@ -108,7 +136,7 @@ func (r Range) where(t *ddl.Table) string {
 
 // compared compares the key column by column, which servers find in the index; rows in
 // parentheses they often don't.
-func compared(t *ddl.Table, strict, last string, bound []string) string {
+func compared(t *Table, strict, last string, bound []string) string {
 	name := quoted(t.Columns[t.Key[len(bound)-1]].Name)
 	out := name + " " + last + " " + bound[len(bound)-1]
 	for i := len(bound) - 2; i >= 0; i-- {
@@ -118,7 +146,7 @@ func compared(t *ddl.Table, strict, last string, bound []string) string {
 	return out
 }
 
-func order(t *ddl.Table) string {
+func order(t *Table) string {
 	var names []string
 	for _, i := range t.Key {
 		names = append(names, quoted(t.Columns[i].Name))
@@ -126,11 +154,11 @@ func order(t *ddl.Table) string {
 	return " ORDER BY " + strings.Join(names, ", ")
 }
 
-func nameOf(t *ddl.Table) TableName { return TableName{t.Database, t.Name} }
+func nameOf(t *Table) TableName { return TableName{t.Database, t.Name} }
 
 // Bound finds the key at which a range that begins behind after has n rows; nil where
 // the table ends before it, or right there. The table is Keyed.
-func (s *Session) Bound(t *ddl.Table, after []string, n int) ([]string, error) {
+func (s *Session) Bound(t *Table, after []string, n int) ([]string, error) {
 	var columns []string
 	for _, i := range t.Key {
 		columns = append(columns, selected(&t.Columns[i]))
@@ -145,7 +173,7 @@ func (s *Session) Bound(t *ddl.Table, after []string, n int) ([]string, error) {
 			if err != nil {
 				return err
 			}
-			bound[i] = literal(c)
+			bound[i] = t.literal(t.Key[i], c)
 		}
 		bounds = append(bounds, bound)
 		return nil
@@ -174,7 +202,7 @@ func changed(err error) error {
 // Rows calls take with each row of a range, in the order of the key where the table is
 // Keyed. The cells and their bytes are good until take returns; of hidden columns they are
 // Absent.
-func (s *Session) Rows(ctx context.Context, t *ddl.Table, r Range, take func([]event.Cell) error) error {
+func (s *Session) Rows(ctx context.Context, t *Table, r Range, take func([]event.Cell) error) error {
 	var columns []string
 	var at []int
 	kinds := make([]event.Kind, len(t.Columns))
@@ -187,7 +215,7 @@ func (s *Session) Rows(ctx context.Context, t *ddl.Table, r Range, take func([]e
 		kinds[i] = kindOf(c)
 	}
 	query := "SELECT " + strings.Join(columns, ", ") + " FROM " + nameOf(t).quoted() + r.where(t)
-	if Keyed(t) {
+	if t.Keyed() {
 		query += order(t)
 	}
 	cells := make([]event.Cell, len(t.Columns))
@@ -248,11 +276,11 @@ func cell(c *ddl.Column, kind event.Kind, v *mysql.FieldValue) (event.Cell, erro
 	return event.Cell{}, fmt.Errorf("the column %s of type %s came as %v, which is none of its values", c.Name, c.Type, v.Value())
 }
 
-// Key gives a row's key as a bound of a Range.
-func Key(t *ddl.Table, cells []event.Cell) []string {
+// KeyOf gives a row's key as a bound of a Range.
+func (t *Table) KeyOf(cells []event.Cell) []string {
 	out := make([]string, len(t.Key))
 	for i, at := range t.Key {
-		out[i] = literal(cells[at])
+		out[i] = t.literal(at, cells[at])
 	}
 	return out
 }

@@ -24,6 +24,7 @@ type newCommand func(*app) *cobra.Command
 var commands = []newCommand{
 	newDemoCommand,
 	newIngestCommand,
+	newCaptureCommand,
 	newRecordCommand,
 	newStatusCommand,
 	newSnapshotsCommand,
