@@ -46,34 +46,27 @@ type encoded struct {
 	name    string
 }
 
-// Append puts statements, truncates and heartbeats where they belong: in gscd's own form
-// into each partition of the table, in order with the rows there; in Debezium's form
-// where its connector puts them.
+// Append puts statements and heartbeats where they belong: in gscd's own form into each
+// partition of the table, in order with the rows there; in Debezium's form where its
+// connector puts them.
 func (f *encoded) Append(e *event.Event, emit func(Message) error) error {
-	m := Message{}
-	switch e.Op {
-	case event.Schema:
-		m.Everywhere = f.own
-		if !f.own {
-			m.Topic = f.name
-		}
-	case event.Heartbeat:
-		m.Everywhere = f.own
-		if !f.own {
-			m.Topic = "__debezium-heartbeat." + f.name
-		}
-	case event.Truncate:
-		m.Everywhere = f.own
+	topic := ""
+	switch {
+	case f.own:
+	case e.Op == event.Schema:
+		topic = f.name
+	case e.Op == event.Heartbeat:
+		topic = "__debezium-heartbeat." + f.name
 	}
-	return f.encoder.Records(e, func(key, value []byte, headers []event.Header) error {
-		m.Key, m.Value, m.Headers = key, value, nil
-		for _, h := range headers {
+	return f.encoder.Records(e, func(r event.Record) error {
+		m := Message{Topic: topic, Key: r.Key, Value: r.Value, Everywhere: r.Everywhere}
+		for _, h := range r.Headers {
 			m.Headers = append(m.Headers, change.Header{Key: h.Key, Value: append([]byte{}, h.Value...)})
 		}
 		if err := emit(m); err != nil {
 			return err
 		}
-		if f.own || e.Op != event.Delete && !newKey(headers) {
+		if f.own || e.Op != event.Delete && !newKey(r.Headers) {
 			return nil
 		}
 		m.Value = nil // Debezium's tombstone
