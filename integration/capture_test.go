@@ -85,7 +85,9 @@ func (c *captured) connect() *client.Conn {
 }
 
 // until captures to the end of the log.
-func (c *captured) until() { gscd(c.t, "capture", "-c", c.config, "--until-end", "--log-level", "error") }
+func (c *captured) until() {
+	gscd(c.t, "capture", "-c", c.config, "--until-end", "--log-level", "error")
+}
 
 // server gives a table's rows as gscd prints them in csv.
 func (c *captured) server(table, order string) string {
@@ -164,7 +166,7 @@ type captureRecord struct {
 	Pos     int64  `json:"pos"`
 	Row     int    `json:"row"`
 	Payload *struct {
-		Op     string   `json:"op"`
+		Op     string        `json:"op"`
 		Source captureRecord `json:"source"`
 	} `json:"payload"`
 }
