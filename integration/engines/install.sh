@@ -2,7 +2,7 @@
 # install.sh DIR puts the real components of the integration tests below DIR, at the
 # versions named in this folder: Kafka, Delta Kernel, Spark, a Python environment with
 # delta-rs, Polars, DuckDB and ClickHouse, an S3 server, and the emulators of other
-# storages. What is there already in that version stays. Trino (821 MB to fetch) is left
+# storages, and a schema registry. What is there already in that version stays. Trino (821 MB to fetch) is left
 # out where the machine has no Java from 24 on or less than 6 GB of free disk, which is
 # said; GSCD_ENGINES=all insists on it, GSCD_ENGINES=most does without.
 set -euo pipefail
@@ -72,6 +72,13 @@ trino() {
     find "$1/plugin" -mindepth 1 -maxdepth 1 ! -name delta-lake -exec rm -rf {} +
 }
 
+apicurio() {
+  mvn -q -B org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy \
+    -Dartifact="$(cat "$2")" -DoutputDirectory="$1" -Dmdep.overWriteReleases=false &&
+    tar xzf "$1"/apicurio-registry-app-*.tar.gz -C "$1" &&
+    rm "$1"/apicurio-registry-app-*.tar.gz
+}
+
 # newer_java tells whether there is a Java from 24 on where trino_server_test.go looks.
 newer_java() {
   local home major
@@ -109,6 +116,12 @@ component versitygw gateway versitygw.txt
 component fake-gcs-server gateway fake-gcs-server.txt
 component azurite packages azurite-package.json
 component moto python moto-requirements.txt
+# A schema registry, 159 MB to fetch and 170 MB on disk.
+if newer_java; then
+  component apicurio apicurio apicurio.txt
+else
+  echo "integration tests: the schema registry is left out, and its tests are skipped: no Java 24 or newer is on this machine (set TRINO_JAVA_HOME)"
+fi
 # A server of MySQL's protocol comes from the system's packages, where this user may install some.
 if ! command -v mariadbd > /dev/null && [ ! -x /usr/sbin/mariadbd ]; then
   if [ "$(id -u)" != 0 ] || ! command -v apt-get > /dev/null ||
