@@ -152,7 +152,7 @@ func (d *awsDMS) recognised() recognition { return d.seen }
 func (d *awsDMS) Decode(rec *change.Record, arena *change.Arena, out *change.Change) error {
 	d.data, d.old = d.data[:0], d.old[:0]
 	d.meta = [dmsMetas]token{}
-	return d.oneRow(rec, arena, out, &d.seen, d.decode)
+	return d.oneRow(rec, arena, out, reading{seen: &d.seen, row: d.decode})
 }
 
 var (

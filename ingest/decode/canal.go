@@ -201,25 +201,14 @@ func (d *canal) Decode(rec *change.Record, arena *change.Arena, out *change.Chan
 		return decodeError("the record is larger than 2 GiB")
 	}
 	if rec.Value == nil {
-		// Canal sends none; its record keys are no rows' keys.
 		d.seen = neutral
-		out.Op = change.Tombstone
-		if d.opts.Tombstones != "delete" {
-			return nil
-		}
-		return needKey(out, errNullKey, "a tombstone that is to delete")
+		return tombstone(d.opts, out, errNullKey)
 	}
 	err := d.message(rec)
 	if err == nil {
 		err = d.decode(rec, out)
 	}
-	if err != nil {
-		*out = change.Change{Op: out.Op}
-		if _, ok := err.(*Error); !ok {
-			err = &Error{Reason: ReasonDecode, Err: err}
-		}
-	}
-	return err
+	return refused(out, err)
 }
 
 var (

@@ -73,13 +73,7 @@ func (d *debezium) Decode(rec *change.Record, arena *change.Arena, out *change.C
 		return nil
 	}
 	err := d.decode(rec, out)
-	if err != nil {
-		*out = change.Change{Op: out.Op}
-		if _, ok := err.(*Error); !ok {
-			err = &Error{Reason: ReasonDecode, Err: err}
-		}
-	}
-	return err
+	return refused(out, err)
 }
 
 // keyHeaders notes whether the record is one half of a key change.

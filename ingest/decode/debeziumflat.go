@@ -52,13 +52,7 @@ func (d *debeziumFlat) Decode(rec *change.Record, arena *change.Arena, out *chan
 		return d.tombstone(rec, out)
 	}
 	err := d.decode(rec, out)
-	if err != nil {
-		*out = change.Change{Op: out.Op}
-		if _, ok := err.(*Error); !ok {
-			err = &Error{Reason: ReasonDecode, Err: err}
-		}
-	}
-	return err
+	return refused(out, err)
 }
 
 // scanRow checks the value and notes where its members are: those of the row in

@@ -1,6 +1,10 @@
 package decode
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/gscd-io/gscd/ingest/change"
+)
 
 // Reason is a short stable word for why a record can't be used. It is part of
 // the dead-letter's format.
@@ -39,4 +43,25 @@ func (e *Error) Unwrap() error { return e.Err }
 
 func decodeError(format string, args ...any) *Error {
 	return &Error{Reason: ReasonDecode, Err: fmt.Errorf(format, args...)}
+}
+
+// refused makes err an *Error, and out empty but for its Op where there is one.
+func refused(out *change.Change, err error) error {
+	if err == nil {
+		return nil
+	}
+	*out = change.Change{Op: out.Op}
+	if _, ok := err.(*Error); !ok {
+		err = &Error{Reason: ReasonDecode, Err: err}
+	}
+	return err
+}
+
+// tombstone makes a Tombstone of a record without value, whose key was read with keyErr.
+func tombstone(o *Options, out *change.Change, keyErr error) error {
+	out.Op = change.Tombstone
+	if o.Tombstones != "delete" {
+		return nil
+	}
+	return needKey(out, keyErr, "a tombstone that is to delete")
 }

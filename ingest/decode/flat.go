@@ -82,34 +82,37 @@ func (f *flat) read(value []byte) error {
 	}
 }
 
-// oneRow decodes a record of a format that has one row a record and whose record keys
-// are no rows' keys. seen is told what the record was.
-func (f *flat) oneRow(rec *change.Record, arena *change.Arena, out *change.Change, seen *recognition, decode func(*change.Record, *change.Change) error) error {
+// reading is what a format of one row a record does itself.
+type reading struct {
+	// seen is told what the record was.
+	seen *recognition
+	// key reads the record key; nil where record keys are no rows' keys.
+	key func(*change.Record, *change.Change) error
+	// row reads the rest, once the members of the value are known.
+	row func(*change.Record, *change.Change) error
+}
+
+// oneRow decodes a record.
+func (f *flat) oneRow(rec *change.Record, arena *change.Arena, out *change.Change, r reading) error {
 	out.Reset()
-	*seen = foreign
+	*r.seen = foreign
 	f.cells.arena = arena
-	if len(rec.Value) > math.MaxInt32 {
+	if len(rec.Value) > math.MaxInt32 || len(rec.Key) > math.MaxInt32 {
 		return decodeError("the record is larger than 2 GiB")
 	}
 	if rec.Value == nil {
-		*seen = neutral
-		out.Op = change.Tombstone
-		if f.opts.Tombstones != "delete" {
-			return nil
+		*r.seen = neutral
+		err := errNullKey
+		if r.key != nil {
+			err = r.key(rec, out)
 		}
-		return needKey(out, errNullKey, "a tombstone that is to delete")
+		return tombstone(f.opts, out, err)
 	}
 	err := f.read(rec.Value)
 	if err == nil {
-		err = decode(rec, out)
+		err = r.row(rec, out)
 	}
-	if err != nil {
-		*out = change.Change{Op: out.Op}
-		if _, ok := err.(*Error); !ok {
-			err = &Error{Reason: ReasonDecode, Err: err}
-		}
-	}
-	return err
+	return refused(out, err)
 }
 
 // word is the text of a member that is a string without escapes, else "".

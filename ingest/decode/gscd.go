@@ -143,33 +143,8 @@ func (d *gscd) recognised() recognition { return d.seen }
 
 // Decode implements Decoder.
 func (d *gscd) Decode(rec *change.Record, arena *change.Arena, out *change.Change) error {
-	out.Reset()
-	d.seen = foreign
-	d.cells.arena = arena
-	if len(rec.Value) > math.MaxInt32 || len(rec.Key) > math.MaxInt32 {
-		return decodeError("the record is larger than 2 GiB")
-	}
-	if rec.Value == nil {
-		d.seen = neutral
-		out.Op = change.Tombstone
-		err := d.recordKey(rec, out)
-		if d.opts.Tombstones != "delete" {
-			return nil
-		}
-		return needKey(out, err, "a tombstone that is to delete")
-	}
 	d.columns, d.types, d.keyAt, d.before, d.after = d.columns[:0], d.types[:0], d.keyAt[:0], d.before[:0], d.after[:0]
-	err := d.read(rec.Value)
-	if err == nil {
-		err = d.decode(rec, out)
-	}
-	if err != nil {
-		*out = change.Change{Op: out.Op}
-		if _, ok := err.(*Error); !ok {
-			err = &Error{Reason: ReasonDecode, Err: err}
-		}
-	}
-	return err
+	return d.oneRow(rec, arena, out, reading{seen: &d.seen, key: d.recordKey, row: d.decode})
 }
 
 var (

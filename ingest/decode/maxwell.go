@@ -78,33 +78,8 @@ func (m *maxwell) recognised() recognition { return m.seen }
 
 // Decode implements Decoder.
 func (m *maxwell) Decode(rec *change.Record, arena *change.Arena, out *change.Change) error {
-	out.Reset()
-	m.seen = foreign
-	m.cells.arena = arena
-	if len(rec.Value) > math.MaxInt32 || len(rec.Key) > math.MaxInt32 {
-		return decodeError("the record is larger than 2 GiB")
-	}
-	if rec.Value == nil {
-		m.seen = neutral
-		out.Op = change.Tombstone
-		err := m.recordKey(rec, out)
-		if m.opts.Tombstones != "delete" {
-			return nil
-		}
-		return needKey(out, err, "a tombstone that is to delete")
-	}
 	m.data, m.old = m.data[:0], m.old[:0]
-	err := m.read(rec.Value)
-	if err == nil {
-		err = m.decode(rec, out)
-	}
-	if err != nil {
-		*out = change.Change{Op: out.Op}
-		if _, ok := err.(*Error); !ok {
-			err = &Error{Reason: ReasonDecode, Err: err}
-		}
-	}
-	return err
+	return m.oneRow(rec, arena, out, reading{seen: &m.seen, key: m.recordKey, row: m.decode})
 }
 
 var (

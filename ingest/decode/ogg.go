@@ -79,7 +79,7 @@ func (d *ogg) recognised() recognition { return d.seen }
 // Decode implements Decoder.
 func (d *ogg) Decode(rec *change.Record, arena *change.Arena, out *change.Change) error {
 	d.before, d.after = d.before[:0], d.after[:0]
-	return d.oneRow(rec, arena, out, &d.seen, d.decode)
+	return d.oneRow(rec, arena, out, reading{seen: &d.seen, row: d.decode})
 }
 
 var (

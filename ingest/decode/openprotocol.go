@@ -398,13 +398,7 @@ func (d *openProtocol) Decode(rec *change.Record, arena *change.Arena, out *chan
 	if err == nil {
 		err = d.decode(rec, out)
 	}
-	if err != nil {
-		*out = change.Change{Op: out.Op}
-		if _, ok := err.(*Error); !ok {
-			err = &Error{Reason: ReasonDecode, Err: err}
-		}
-	}
-	return err
+	return refused(out, err)
 }
 
 func (d *openProtocol) decode(rec *change.Record, out *change.Change) error {
