@@ -197,7 +197,8 @@ func checkWritable(p *action.Protocol, m *action.Metadata, s *schema.Schema, imp
 		}
 		why := ""
 		switch f {
-		case FeatureAppendOnly, FeatureChangeDataFeed, FeatureDeletionVectors, FeatureTimestampNTZ, featureVacuumCheck, FeatureDomainMetadata, FeatureV2Checkpoint:
+		case FeatureAppendOnly, FeatureChangeDataFeed, FeatureDeletionVectors, FeatureTimestampNTZ, featureVacuumCheck, FeatureDomainMetadata, FeatureV2Checkpoint,
+			FeatureColumnMapping:
 		case FeatureInvariants:
 			why = fieldWith(s.Fields, "delta.invariants")
 		case FeatureGeneratedColumns:
@@ -211,10 +212,6 @@ func checkWritable(p *action.Protocol, m *action.Metadata, s *schema.Schema, imp
 				if strings.HasPrefix(key, "delta.constraints.") {
 					why = key
 				}
-			}
-		case FeatureColumnMapping:
-			if mode := m.Configuration["delta.columnMapping.mode"]; mode != "" && mode != "none" {
-				why = "delta.columnMapping.mode is " + mode
 			}
 		case FeatureInCommitTimestamp:
 			why = property("delta.enableInCommitTimestamps")

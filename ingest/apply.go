@@ -19,6 +19,7 @@ const (
 	applied fate = iota + 1
 	superseded
 	deadLettered
+	filtered // it says nothing about rows
 )
 
 // apply takes a due change into the batch. taken tells that it has just been
@@ -26,9 +27,13 @@ const (
 // change that cannot be applied is a rejection.
 func (l *Lane) apply(c *change.Change, old, new string, m snapshotter.Meta, taken bool) (fate, *rejection, error) {
 	l.batch.dirty = true
-	if c.Op == change.Truncate {
+	switch c.Op {
+	case change.Truncate:
 		return l.applyTruncate(c, m)
+	case change.Schema:
+		return l.applySchema(c, m)
 	}
+	l.before(c, m)
 	var did bool
 	if new == "" {
 		fresh, err := l.fresh(l.stand(old), m, taken)

@@ -90,6 +90,9 @@ func (l *Lane) countRows() *rowCounts {
 	return c
 }
 
+// hasRows reports whether it knows of any row.
+func (b *batch) hasRows() bool { return len(b.entries) > 0 || b.killedCount > 0 }
+
 func newBatch() *batch { return &batch{index: map[string]int32{}} }
 
 // maxReused bounds the entries whose memory a batch hands on to the next.

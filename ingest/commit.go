@@ -17,6 +17,7 @@ import (
 	"github.com/gscd-io/gscd/delta/parquet"
 	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/delta/upsert"
+	"github.com/gscd-io/gscd/delta/write"
 	"github.com/gscd-io/gscd/drift"
 	"github.com/gscd-io/gscd/ingest/change"
 	"github.com/gscd-io/gscd/ingest/marker"
@@ -131,7 +132,7 @@ func (l *Lane) flush() error {
 		l.markers.Put(a.Key, l.state().Open, a.Meta)
 	}
 	l.addLate(b.late)
-	l.committedColumns = len(l.columns.list)
+	l.committedColumns, l.altered = len(l.columns.list), nil
 	l.batch, l.arena = l.batch.next(), &change.Arena{}
 	clear(l.segmentFacts)
 	l.publish()
@@ -174,13 +175,18 @@ func (l *Lane) transaction() (*delta.Transaction, error) {
 		}
 	}
 	tx := delta.NewTransaction(l.table, l.base)
-	if l.base != nil && len(l.columns.list) == l.committedColumns {
+	if l.base != nil && len(l.columns.list) == l.committedColumns && len(l.altered) == 0 {
+		l.schema = l.base.Schema()
 		return tx, nil
+	}
+	if l.base != nil && (len(l.altered) > 0 || isMapped(l.base)) {
+		return tx, l.alter(tx)
 	}
 	s, err := l.columns.schema()
 	if err != nil {
 		return nil, fmt.Errorf("table %s: %w", l.o.Name, err)
 	}
+	l.schema = s
 	features := []string{}
 	if !l.o.CopyOnWrite {
 		features = append(features, delta.FeatureDeletionVectors)
@@ -219,6 +225,24 @@ func (l *Lane) transaction() (*delta.Transaction, error) {
 	return tx, nil
 }
 
+func isMapped(s *delta.Snapshot) bool {
+	mode, _ := s.Property(delta.PropertyColumnMapping)
+	return mode == "name" || mode == "id"
+}
+
+// alter puts the changes of columns into a commit of a table with column mapping, or
+// that needs it now.
+func (l *Lane) alter(tx *delta.Transaction) (err error) {
+	changes := slices.Clone(l.altered)
+	for _, col := range l.columns.list[l.committedColumns:] {
+		changes = append(changes, write.AddColumn(schema.Field{Name: col.Name, Type: col.Type, Nullable: true}, write.Place{}))
+	}
+	if l.schema, err = write.AlterIn(l.ctx, l.table, l.base, tx, changes); err != nil {
+		return fmt.Errorf("table %s: %w", l.o.Name, err)
+	}
+	return nil
+}
+
 // addPartitionColumns gives a new table the columns that it is partitioned by,
 // also where no record has brought a value of them yet: they can't come later.
 func (l *Lane) addPartitionColumns() error {
@@ -246,11 +270,7 @@ func (c *columns) schema() (*schema.Schema, error) {
 // writeRows writes the batch's rows and deletes into tx; it gives the number
 // of live rows that the table will have.
 func (l *Lane) writeRows(tx *delta.Transaction) (int64, *upsert.Written, error) {
-	b := l.batch
-	s, err := l.columns.schema()
-	if err != nil {
-		return 0, nil, err
-	}
+	b, s := l.batch, l.schema
 	if err := l.fillBases(s); err != nil {
 		return 0, nil, err
 	}
@@ -326,7 +346,7 @@ func (l *Lane) fillBases(s *schema.Schema) error {
 	}
 	cols := make([]parquet.Column, len(s.Fields))
 	for i, f := range s.Fields {
-		cols[i] = parquet.Column{Name: f.Name, Type: f.Type}
+		cols[i] = parquet.ColumnOf(&f)
 	}
 	rows, err := l.writer.ReadRows(l.ctx, refs, cols)
 	if err != nil {

@@ -49,10 +49,12 @@ func (o *Options) eventTime(r *change.Record, c *change.Change) (t int64, own bo
 
 // keys gives the encoded keys that a change deletes and writes, "" for none.
 func (l *Lane) keys(c *change.Change, partition int32, offset int64) (old, new string, _ *rejection) {
-	if c.Op == change.Truncate {
+	switch {
+	case c.Op == change.Truncate:
 		return "", "", nil
-	}
-	if l.o.Append {
+	case c.Op == change.Schema:
+		return "", schemaKey, nil
+	case l.o.Append:
 		return l.appendKey(c, partition, offset)
 	}
 	if len(l.key) == 0 {
@@ -98,6 +100,10 @@ func (l *Lane) keys(c *change.Change, partition int32, offset int64) (old, new s
 	}
 	return "", after, nil
 }
+
+// schemaKey stands for the key of all statements, by which none is given an earlier
+// label than one before it. No encoded key begins so.
+const schemaKey = "\xff\xffschema"
 
 // AppendKey is the key of a table in mode append: each row is a record of its own.
 var AppendKey = []string{HiddenPrefix + "partition", HiddenPrefix + "offset"}

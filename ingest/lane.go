@@ -11,6 +11,7 @@ import (
 	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/delta/upsert"
+	"github.com/gscd-io/gscd/delta/write"
 	"github.com/gscd-io/gscd/ingest/change"
 	"github.com/gscd-io/gscd/ingest/deadletter"
 	"github.com/gscd-io/gscd/ingest/decode"
@@ -43,11 +44,16 @@ type Lane struct {
 
 	columns          *columns
 	committedColumns int
-	key              []string
-	keyTypes         []schema.Type
-	keyPlaces        map[*change.Columns][]int
-	keyBuf           []byte
-	segmentFacts     map[uint32]facts
+	// altered are the changes of columns since the last commit, but for those that are
+	// added; schema is the table's as the commit under way makes it.
+	altered      []write.Change
+	schema       *schema.Schema
+	translations map[translationKey]translation
+	key          []string
+	keyTypes     []schema.Type
+	keyPlaces    map[*change.Columns][]int
+	keyBuf       []byte
+	segmentFacts map[uint32]facts
 
 	// startEnds are the high watermarks when this life began, with UntilEnd the
 	// offsets to read up to, exact where the source tells them; starts the
@@ -242,6 +248,12 @@ func (l *Lane) takeBlock() (bool, error) {
 				return true, err
 			}
 		}
+		if decodeErr == nil && c.Op == change.Schema && r.Offset >= p.Next && l.batch.hasRows() {
+			// What the source did before lies in a version before.
+			if err := l.flush(); err != nil {
+				return true, err
+			}
+		}
 		block.advance()
 		if r.Offset < p.Next {
 			continue
@@ -424,7 +436,7 @@ func (l *Lane) take(p *snapshotter.Partition, r *change.Record, c *change.Change
 			return false, nil
 		}
 		var old, new string
-		if old, new, rej = l.keys(c, p.Number, r.Offset); rej == nil {
+		if old, new, rej = l.keys(c, p.Number, r.Offset); rej == nil && c.Op != change.Schema {
 			rej, err = l.checkNullKey(c, old, new)
 			if err != nil {
 				return false, err
@@ -528,7 +540,7 @@ func (l *Lane) takeJudged(p *snapshotter.Partition, r *change.Record, c *change.
 		return false, nil
 	}
 	l.noteOrigin(p, c, own)
-	if v.Late {
+	if v.Late && c.Op != change.Schema {
 		if done, err := l.takeLate(r, &v, old, new); done || err != nil {
 			return false, err
 		}
@@ -554,7 +566,7 @@ func (l *Lane) takeJudged(p *snapshotter.Partition, r *change.Record, c *change.
 	if err != nil {
 		return false, err
 	}
-	l.settle(f, v.Late)
+	l.settle(f, v.Late && c.Op != change.Schema)
 	if rej != nil {
 		return false, l.deadLetter(r, rej, s.Open, v.Late)
 	}
@@ -570,6 +582,10 @@ func (l *Lane) settle(f fate, late bool) {
 	case superseded:
 		l.p.Totals.Superseded++
 		name = "superseded"
+	case filtered:
+		l.p.Counts.Filtered++
+		l.p.Totals.Filtered++
+		return
 	default:
 		name = DeadLetter
 	}

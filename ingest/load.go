@@ -70,6 +70,7 @@ func (l *Lane) loadState() error {
 	l.keyPlaces = map[*change.Columns][]int{}
 	l.committed = map[change.PartitionID]int64{}
 	l.key, l.starts = l.o.Key, nil
+	l.altered, l.translations = nil, nil
 	if err := l.setFormat(l.o.Format); err != nil {
 		return err
 	}
@@ -589,7 +590,7 @@ func (l *Lane) firstLabelOf(cursor *snapshotter.Cursor, r *change.Record, c *cha
 	if err := undecided(decodeErr); err != nil {
 		return 0, false, err
 	}
-	if l.rejected(r, decodeErr) != nil || c.Op == change.Filtered || c.Op == change.Heartbeat || c.Op == change.Tombstone {
+	if l.rejected(r, decodeErr) != nil || c.Op == change.Filtered || c.Op == change.Heartbeat || c.Op == change.Tombstone || c.Op == change.Schema {
 		return 0, false, nil
 	}
 	if len(l.key) == 0 && c.Op != change.Truncate {

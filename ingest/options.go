@@ -70,6 +70,7 @@ type Options struct {
 	NullKey       string // AsValue | DeadLetter | Fail
 	NewColumn     string // Add | Ignore | Fail
 	MissingColumn string // Keep | Fail
+	DDL           string // Follow | KeepBoth | Fail: of renamed and dropped columns
 	BadValue      string // DeadLetter | AsNull | Fail
 	Reload        string // Replace | Merge
 	Tombstones    string // Ignore | DeleteIt
@@ -161,6 +162,7 @@ func (o *Options) setDefaults() {
 	str(&o.NullKey, AsValue)
 	str(&o.NewColumn, Add)
 	str(&o.MissingColumn, Keep)
+	str(&o.DDL, Follow)
 	str(&o.BadValue, DeadLetter)
 	str(&o.Reload, Replace)
 	str(&o.Tombstones, Ignore)

@@ -101,6 +101,12 @@ func (l *Lane) applyHeld(e *drift.Entry) error {
 	if rej == nil {
 		old, new, rej = l.keys(&c, e.Meta.Partition, e.Meta.Offset)
 	}
+	if rej == nil && c.Op == change.Schema && l.batch.hasRows() {
+		if err := l.flush(); err != nil {
+			return err
+		}
+		l.batch.dirty = true
+	}
 	if rej == nil {
 		var f fate
 		var err error

@@ -48,6 +48,8 @@ type Progress struct {
 	TopicIDs map[string]string `json:"topic_ids,omitempty"`
 	// ColumnsAtOpen are the table's columns when the open label opened.
 	ColumnsAtOpen []string `json:"columns_at_open,omitempty"`
+	// DDL are the statements of the source that the columns follow, oldest first.
+	DDL []AppliedDDL `json:"ddl,omitempty"`
 	// Held and Markers are the side files that belong to this version.
 	Held    []drift.File `json:"held,omitempty"`
 	Markers []MarkerFile `json:"markers,omitempty"`
@@ -194,6 +196,10 @@ type Counts struct {
 	SplitPairs int64 `json:"split_pairs,omitempty"`
 	// Touched counts what changed a row: 0 makes a sealed label empty.
 	Touched int64 `json:"touched,omitempty"`
+	// SchemaChanges counts statements of the source that the columns follow, SchemaKept
+	// records of those that they do not; both are among Filtered.
+	SchemaChanges int64 `json:"schema_changes,omitempty"`
+	SchemaKept    int64 `json:"schema_kept,omitempty"`
 	// Foreign counts commits of other programs that changed rows, no records.
 	Foreign int64 `json:"foreign,omitempty"`
 }

@@ -17,7 +17,7 @@ import (
 func full() *Progress {
 	meta := snapshotter.Meta{Partition: 1, Offset: 9, Line: 1, Position: change.Position{File: 1 << 60, Pos: 1<<53 + 1, Row: 3}, HasPosition: true, Rank: snapshotter.RankRead, Time: 1657958400000001}
 	server := change.Server{Name: "shop", ID: 7}
-	counts := Counts{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}
+	counts := Counts{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18}
 	p := &Progress{
 		Kind: SealKind, Label: "2022-07-17", TopicIDs: map[string]string{"t": "id"}, ColumnsAtOpen: []string{"id", "v"},
 		Held: []drift.File{
@@ -25,6 +25,7 @@ func full() *Progress {
 			{Key: "h2", Group: 4, Load: &drift.LoadID{Line: 1, Position: meta.Position}, Count: 1, Bytes: 7},
 		},
 		Markers: []MarkerFile{{"m", 19189, 2, 3}}, Group: 4, Rows: 12, Counts: counts, FirstUnseen: 3,
+		DDL:         []AppliedDDL{{1, meta.Position, true, 19190, "ALTER TABLE t DROP b", []Renamed{{"a", "c"}}, []string{"b"}, []SeenAt{{0, 7}}}},
 		Foreign:     []ForeignCommit{{7, "DELETE", "engine", 19190, 0, 5}},
 		Rewritten:   []Rewritten{{6, []int64{7}, []string{"part-1.parquet"}, []HighOfLine{{1, 1, meta.Position, true, meta.Time}}}},
 		Totals:      Totals{Taken: 36, Applied: 1, Superseded: 2, Duplicates: 3, Tombstones: 4, Filtered: 5, DeadLetters: 6, Dismissed: 2, Held: 15, Holes: 9, Rewound: 1},

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gscd-io/gscd/delta"
+	"github.com/gscd-io/gscd/delta/write"
 	"github.com/gscd-io/gscd/ingest/change"
 	"github.com/gscd-io/gscd/progress"
 	"github.com/gscd-io/gscd/snapshotter"
@@ -144,8 +145,10 @@ func rollback(ctx context.Context, table *delta.Table, s *delta.Snapshot, to str
 		tx.Remove(rm)
 	}
 	if meta := *target.Metadata(); meta.SchemaString != s.Metadata().SchemaString {
-		now := *s.Metadata()
-		now.SchemaString = meta.SchemaString
+		now, err := write.Remap(s.Metadata(), &meta)
+		if err != nil {
+			return nil, nil, fmt.Errorf("roll back to %s: its columns: %w", to, err)
+		}
 		now.Configuration = maps.Clone(now.Configuration)
 		tx.SetMetadata(now)
 	}

@@ -146,7 +146,7 @@ func (a *app) ingestOptions(ctx context.Context, cfg *config.Config, t *config.T
 		Name: t.Name, Key: t.Key, Format: t.Format,
 		DriftWait: literal(t.Drift.Wait), DriftIdle: literal(t.Drift.Idle), MaxClockSkew: literal(t.MaxClockSkew),
 		Late: t.Late, Future: t.Future, Truncate: t.Truncate, PartialImage: t.PartialImage, NullKey: t.NullKey,
-		NewColumn: t.NewColumn, MissingColumn: t.MissingColumn, BadValue: t.BadValue, Reload: t.Reload,
+		NewColumn: t.NewColumn, MissingColumn: t.MissingColumn, DDL: t.DDL, BadValue: t.BadValue, Reload: t.Reload,
 		Tombstones: t.Tombstones, OnLostOffsets: t.OnLostOffsets, Compacted: t.Compacted, Start: startOf(t),
 		SealProof: t.Seal.Proof, HeartbeatTopic: t.Seal.Topic, Lists: savepoint.ListKind(t.Seal.Manifest),
 		MaxDeleteFraction: literal(float64(t.MaxDeleteFraction)), DeadLetterFraction: literal(float64(t.DeadLetter.Limit)),
@@ -245,7 +245,6 @@ func unsupported(t *config.Table) error {
 		used bool
 	}{
 		{"protect: lock", t.Protect == "lock"},
-		{"ddl: " + t.DDL, t.DDL != "follow"},
 	} {
 		if setting.used {
 			return usagef("table %s: %s is not available in this version: leave it out", t.Name, setting.text)

@@ -83,10 +83,11 @@ func split(b *Batch) ([]*part, error) {
 	for i, row := range b.Rows {
 		var folder strings.Builder
 		values := make(map[string]*string, len(at))
-		for j, c := range at {
+		for _, c := range at {
 			text := action.FormatPartitionValue(row[c], b.Schema.Fields[c].Type)
-			values[b.PartitionBy[j]] = text
-			folder.WriteString(action.PartitionFolder(b.PartitionBy[j], text))
+			stored := b.Schema.Fields[c].Stored()
+			values[stored] = text
+			folder.WriteString(action.PartitionFolder(stored, text))
 			folder.WriteByte('/')
 		}
 		p := byFolder[folder.String()]
@@ -124,13 +125,23 @@ type encodedFile struct {
 	add  *action.Add
 }
 
+// columnOf is parquet.ColumnOf for writing: under column mapping of any mode columns
+// have their ids in files.
+func columnOf(f *schema.Field) parquet.Column {
+	c := parquet.ColumnOf(f)
+	if c.FieldID == 0 && f.FileName != "" {
+		c.FieldID = f.MappedID()
+	}
+	return c
+}
+
 // encodeFile makes the data file of the rows of a partition.
 func (w *Writer) encodeFile(s *schema.Schema, partitionBy []string, p *part, footer map[string]string) (*encodedFile, error) {
 	var columns []parquet.Column
 	var keep []int
 	for i, f := range s.Fields {
 		if !slices.Contains(partitionBy, f.Name) {
-			columns = append(columns, parquet.Column{Name: f.Name, Type: f.Type})
+			columns = append(columns, columnOf(&f))
 			keep = append(keep, i)
 		}
 	}
@@ -219,7 +230,7 @@ func (w *Writer) survivors(ctx context.Context, s *schema.Schema, seg *segment, 
 	p := &part{values: seg.add.PartitionValues, folder: folderOf(seg.key)}
 	var columns []parquet.Column
 	for _, f := range s.Fields {
-		columns = append(columns, parquet.Column{Name: f.Name, Type: f.Type})
+		columns = append(columns, parquet.ColumnOf(&f))
 	}
 	columns = append(columns, w.o.Hidden...)
 	keyAt := make([]int, len(w.o.Key))

@@ -252,11 +252,11 @@ func (w *Writer) keyColumns(s *schema.Schema, seg *segment) ([]parquet.Column, [
 	for i, name := range w.o.Key {
 		columns[i] = parquet.Column{Name: name, Type: schema.Of(schema.Long)}
 		if at := s.Index(name); at >= 0 {
-			columns[i].Type = s.Fields[at].Type
+			columns[i] = parquet.ColumnOf(&s.Fields[at])
 		} else if at := w.hidden(name); at >= 0 {
 			columns[i].Type = w.o.Hidden[at].Type
 		}
-		if text, ok := seg.add.PartitionValues[name]; ok {
+		if text, ok := seg.add.PartitionValues[columns[i].Name]; ok {
 			v, err := action.ParsePartitionValue(text, columns[i].Type)
 			if err != nil {
 				return nil, nil, fmt.Errorf("partition value of %s: %w", seg.key, err)

@@ -1,6 +1,9 @@
 package change
 
-import "github.com/gscd-io/gscd/delta/schema"
+import (
+	"github.com/gscd-io/gscd/ddl"
+	"github.com/gscd-io/gscd/delta/schema"
+)
 
 // Record is one Kafka record. Key and Value are nil where the record has none
 // (a nil Value is a tombstone); the bytes are not changed by anyone.
@@ -34,8 +37,8 @@ type Header struct {
 type Op uint8
 
 // The operations. Tombstone is a record with a key and no value; Filtered one
-// that belongs to another table or says nothing about rows (DDL). Heartbeat says
-// that every change up to its EventTime has been sent on its partition.
+// that belongs to another table or says nothing about rows (DDL of others). Heartbeat
+// says that every change up to its EventTime has been sent on its partition.
 const (
 	Insert Op = iota + 1
 	Update
@@ -45,9 +48,12 @@ const (
 	Tombstone
 	Filtered
 	Heartbeat
+	// Schema is a statement that changes the table's definition, or its rows without
+	// events for them; Change.Schema says what it does.
+	Schema
 )
 
-var opNames = [...]string{Insert: "insert", Update: "update", Delete: "delete", Read: "read", Truncate: "truncate", Tombstone: "tombstone", Filtered: "filtered", Heartbeat: "heartbeat"}
+var opNames = [...]string{Insert: "insert", Update: "update", Delete: "delete", Read: "read", Truncate: "truncate", Tombstone: "tombstone", Filtered: "filtered", Heartbeat: "heartbeat", Schema: "schema"}
 
 func (o Op) String() string {
 	if int(o) < len(opNames) {
@@ -119,6 +125,17 @@ type Columns struct {
 	FromSchema bool
 }
 
+// SchemaChange is what a statement of the source does to the table.
+type SchemaChange struct {
+	// Statement is its text.
+	Statement string
+	// Columns are those that it drops, renames, adds or gives another type.
+	Columns []ddl.ColumnChange
+	// RowsRemoved says what it does to rows without events for them, such as DROP
+	// PARTITION p0; empty: nothing.
+	RowsRemoved string
+}
+
 // Change is one decoded event.
 type Change struct {
 	Op Op
@@ -150,6 +167,8 @@ type Change struct {
 	// KeyUnsure tells of an update that nothing in the record says whether it changed
 	// the key: the row before is not there.
 	KeyUnsure bool
+	// Schema is set for the Op Schema alone.
+	Schema *SchemaChange
 	// OldKeyHeader tells that this is the second half of a key change that came as two records.
 	OldKeyHeader, NewKeyHeader bool
 }

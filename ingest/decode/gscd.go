@@ -2,12 +2,14 @@ package decode
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"strings"
 	"time"
 
+	"github.com/gscd-io/gscd/ddl"
 	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/ingest/change"
 )
@@ -63,11 +65,16 @@ const (
 	gscdLastOfTable
 	gscdLast
 	gscdMoved
+	gscdStatement
+	gscdOld
+	gscdNew
+	gscdRowsRemoved
 )
 
 var gscdNames = []string{
 	"v", "op", "name", "db", "table", "columns", "types", "key", "before", "after",
 	"server", "file", "pos", "row", "gtid", "ts_us", "commit", "first", "last_of_table", "last", "moved",
+	"statement", "old", "new", "rows_removed",
 }
 
 func newGSCD(o *Options) *gscd {
@@ -170,10 +177,9 @@ func (d *gscd) decode(rec *change.Record, out *change.Change) error {
 		out.Op = change.Read
 	case "t":
 		out.Op = change.Truncate
-	case "s": // a definition: rows bring theirs
+	case "s":
 		d.seen = own
-		out.Op = change.Filtered
-		return nil
+		return d.definition(rec, out)
 	case "h":
 		d.seen = neutral
 		out.Op = change.Heartbeat
@@ -192,6 +198,45 @@ func (d *gscd) decode(rec *change.Record, out *change.Change) error {
 		return err
 	}
 	return d.rows(out)
+}
+
+// definition makes a change of a statement; one that changes nothing about the table's
+// columns or rows is filtered.
+func (d *gscd) definition(rec *change.Record, out *change.Change) error {
+	out.Op = change.Filtered
+	var tables [2]*ddl.Table
+	for i, slot := range []int{gscdOld, gscdNew} {
+		if d.at[slot].kind != kindObject {
+			continue
+		}
+		if err := json.Unmarshal(d.cells.raw(d.at[slot]), &tables[i]); err != nil {
+			return fmt.Errorf("%s: %w", gscdNames[slot], err)
+		}
+	}
+	old, new := tables[0], tables[1]
+	if old == nil || d.opts.Source != "" && old.Database+"."+old.Name != d.opts.Source {
+		return nil
+	}
+	s := &change.SchemaChange{}
+	for slot, to := range map[int]*string{gscdStatement: &s.Statement, gscdRowsRemoved: &s.RowsRemoved} {
+		if d.at[slot].kind == kindString {
+			var err error
+			if *to, err = text(d.cells.b, d.at[slot], d.cells.arena); err != nil {
+				return err
+			}
+		}
+	}
+	switch {
+	case new == nil:
+		s.RowsRemoved = s.Statement
+	case !old.Incomplete && !new.Incomplete:
+		s.Columns = ddl.Diff(old, new)
+	}
+	if len(s.Columns) == 0 && s.RowsRemoved == "" {
+		return nil
+	}
+	out.Op, out.Schema = change.Schema, s
+	return d.origin(rec, out)
 }
 
 func (d *gscd) flag(slot int) bool { return d.at[slot].kind == kindTrue }
