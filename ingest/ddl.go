@@ -26,21 +26,25 @@ const (
 // one that does acts, and rows that another one has in front of it are taken with their
 // columns' new names (see before).
 func (l *Lane) applySchema(c *change.Change, m snapshotter.Meta) (fate, *rejection, error) {
-	if l.sawDDL(c, m) {
+	s := c.Schema
+	ordered := m.HasPosition || l.dataPartitions() == 1
+	follow := l.o.DDL != KeepBoth && ordered
+	if follow && l.sawDDL(m) {
 		return filtered, nil, nil
 	}
-	s := c.Schema
 	if l.o.DDL == Fail {
 		return 0, nil, fmt.Errorf("%w: the source ran %s (ddl: fail); to go on set ddl: follow, by which the table's columns follow, or ddl: keep_both, by which a new name is a new column", ErrRefused, quote(s.Statement))
 	}
-	if !m.HasPosition && l.dataPartitions() > 1 {
-		l.o.Log.Warn("a statement at the source is not followed: without log positions it has no place among the rows of several partitions, so that a new name is a new column",
-			l.fields("statement", s.Statement)...)
-		l.p.Counts.SchemaKept++
-		return filtered, nil, nil
-	}
 	if s.RowsRemoved != "" {
 		l.markIncomplete(fmt.Sprintf("the source ran %s, which changes rows without change events for them", quote(s.RowsRemoved)))
+	}
+	if !ordered && l.o.DDL != KeepBoth {
+		l.o.Log.Warn("a statement at the source is not followed: without log positions it has no place among the rows of several partitions, so that a new name is a new column",
+			l.fields("statement", s.Statement)...)
+	}
+	if !follow {
+		l.p.Counts.SchemaKept++
+		return filtered, nil, nil
 	}
 	plan, err := l.planColumns(s)
 	if err != nil {
@@ -230,7 +234,7 @@ func (l *Lane) reshape(p *columnPlan) {
 
 // sawDDL reports whether the table follows a statement already, and notes that its
 // partition has passed it.
-func (l *Lane) sawDDL(c *change.Change, m snapshotter.Meta) bool {
+func (l *Lane) sawDDL(m snapshotter.Meta) bool {
 	behind := false
 	for i := range l.p.DDL {
 		d := &l.p.DDL[i]

@@ -35,6 +35,8 @@ type ddlSource struct {
 	now     time.Time
 	pos     int
 	values  int
+	bare    bool // its records have no positions
+	filled  bool // no cell is NULL
 	// asOf is the table at the end of each day: rows by name, and the names.
 	asOf    map[string]map[int]map[string]string
 	columns map[string][]string
@@ -56,6 +58,9 @@ func newDDLSource(t *testing.T, partitions int) *ddlSource {
 func (s *ddlSource) put(partition int, key string, value map[string]any) {
 	s.pos += 10
 	maps.Copy(value, map[string]any{"v": 1, "name": "s", "server": 1, "file": "bin.000001", "pos": s.pos, "row": 0, "ts_us": s.now.UnixMicro()})
+	if s.bare {
+		value["file"] = ""
+	}
 	for i := range s.logs {
 		if partition >= 0 && i != partition {
 			continue
@@ -107,8 +112,10 @@ func (s *ddlSource) row(op string, key int) {
 		for i, c := range table.Columns {
 			if i == table.Key[0] {
 				list = append(list, key)
-			} else if v, ok := cells[c.ID]; ok {
+			} else if v, ok := cells[c.ID]; ok && strings.Contains(c.Type, "char") {
 				list = append(list, v)
+			} else if ok {
+				list = append(list, 7)
 			} else {
 				list = append(list, nil)
 			}
@@ -127,7 +134,7 @@ func (s *ddlSource) row(op string, key int) {
 	} else {
 		cells := map[int64]string{table.Columns[table.Key[0]].ID: fmt.Sprint(key)}
 		for i, c := range table.Columns {
-			if s.values++; i != table.Key[0] && s.values%7 != 0 {
+			if s.values++; i != table.Key[0] && (s.filled || s.values%7 != 0) {
 				cells[c.ID] = fmt.Sprint("v", s.values)
 			}
 		}
@@ -382,5 +389,89 @@ func (s *ddlSource) check(t *testing.T, table *shared, seed uint64) {
 		if got, want := fmt.Sprint(rows), fmt.Sprint(s.asOf[day]); got != want {
 			t.Errorf("seed %d: %s:\n%s\nwant\n%s", seed, day, got, want)
 		}
+	}
+}
+
+// What cannot be followed stops the table before the statement; what the settings leave
+// alone goes on with a new column beside the old one.
+func TestDDLPolicies(t *testing.T) {
+	for _, test := range []struct {
+		name, statement string
+		o               func(*ingest.Options)
+		partitions      int
+		bare            bool // without positions
+		refused         string
+		columns         string
+		incomplete      bool
+		kept            int64
+	}{
+		{name: "renamed", statement: "ALTER TABLE t RENAME COLUMN a TO x", columns: "id x b c"},
+		{name: "type held", statement: "ALTER TABLE t MODIFY a varchar(200), MODIFY n tinyint", columns: "id a b c n"},
+		{name: "keep_both", statement: "ALTER TABLE t RENAME COLUMN a TO x", o: func(o *ingest.Options) { o.DDL = ingest.KeepBoth }, columns: "id a b c x", kept: 2},
+		{name: "fail", statement: "ALTER TABLE t RENAME COLUMN a TO x", o: func(o *ingest.Options) { o.DDL = ingest.Fail }, refused: "ddl: fail"},
+		{name: "fail at an addition", statement: "ALTER TABLE t ADD x varchar(20)", o: func(o *ingest.Options) { o.DDL = ingest.Fail }, refused: "`ALTER TABLE t ADD x"},
+		{name: "key", statement: "ALTER TABLE t CHANGE id key_of int", refused: "the column id belongs to the table's key"},
+		{name: "partitions of the table", statement: "ALTER TABLE t RENAME COLUMN b TO x", o: func(o *ingest.Options) { o.PartitionBy = []string{"b"} }, refused: "partition_by"},
+		{name: "wider", statement: "ALTER TABLE t MODIFY n bigint", refused: "the column n becomes long, and the table's integer does not hold that"},
+		{name: "wider, kept", statement: "ALTER TABLE t MODIFY n bigint", o: func(o *ingest.Options) { o.DDL = ingest.KeepBoth }, columns: "id a b c n", kept: 4},
+		{name: "rows removed", statement: "ALTER TABLE t DROP PARTITION p0", columns: "id a b c", incomplete: true},
+		{name: "dropped", statement: "DROP TABLE t", columns: "id a b c", incomplete: true},
+		{name: "no positions, one partition", statement: "ALTER TABLE t RENAME COLUMN a TO x", partitions: 1, bare: true, columns: "id x b c"},
+		{name: "no positions", statement: "ALTER TABLE t RENAME COLUMN a TO x", bare: true, columns: "id a b c x", kept: 2},
+		{name: "odd names", statement: "ALTER TABLE t CHANGE a `a b,(c)` varchar(20)", columns: "id a b,(c) b c"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if test.partitions == 0 {
+				test.partitions = 2
+			}
+			s := newDDLSource(t, test.partitions)
+			s.bare = test.bare
+			if strings.Contains(test.statement, " n ") {
+				s.run(t, "ALTER TABLE t ADD n int")
+			}
+			s.filled = true
+			s.row("c", 0)
+			s.row("c", 1)
+			s.tick(time.Hour)
+			s.run(t, test.statement)
+			if s.catalog.Table("d", "t") != nil {
+				s.row("u", 0)
+				s.row("c", 3)
+			}
+			table := newShared(t)
+			table.o = func(o *ingest.Options) {
+				o.Format = "gscd-json"
+				if test.o != nil {
+					test.o(o)
+				}
+			}
+			err := table.run(s.upTo(100, 100), "16T05:00", nil)
+			if test.refused != "" {
+				if !errors.Is(err, ingest.ErrRefused) || !strings.Contains(err.Error(), test.refused) || !strings.Contains(err.Error(), "the source ran `"+test.statement[:8]) {
+					t.Fatal(err)
+				}
+				if rows := table.progress().Rows; rows == 0 {
+					t.Error("what came before the statement is not there")
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			var names []string
+			for _, f := range table.snapshot().Schema().Fields {
+				names = append(names, f.Name)
+			}
+			p := table.progress()
+			if got := strings.Join(names, " "); got != test.columns {
+				t.Errorf("columns %s, want %s", got, test.columns)
+			}
+			if (p.Incomplete != nil) != test.incomplete || p.Counts.SchemaKept != test.kept || p.Totals.DeadLetters != 0 {
+				t.Errorf("incomplete %+v, %+v, %+v", p.Incomplete, p.Counts, p.Totals)
+			}
+			if test.incomplete && !strings.Contains(p.Incomplete.Reason, strings.TrimPrefix(test.statement, "ALTER TABLE t ")) {
+				t.Error(p.Incomplete.Reason)
+			}
+		})
 	}
 }
