@@ -167,9 +167,53 @@ func (p decimalParts) shift(precision, scale int) (int, error) {
 	return shift, nil
 }
 
+var powersOfTen = [19]int64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18}
+
+// shortDecimal reads [-]digits[.digits] into the unscaled integer, where that has no
+// more than 18 digits, as most have. ok is false of all else.
+func shortDecimal(s string, precision, scale int) (n int64, ok bool) {
+	neg := s != "" && s[0] == '-'
+	if neg {
+		s = s[1:]
+	}
+	if len(s) == 0 || len(s) > 19 || s[0]-'0' > 9 {
+		return 0, false
+	}
+	point := -1
+	for i := range len(s) {
+		switch c := s[i] - '0'; {
+		case c <= 9:
+			n = n*10 + int64(c)
+		case s[i] == '.' && point < 0 && i+1 < len(s):
+			point = i
+		default:
+			return 0, false
+		}
+	}
+	digits, shift := len(s), scale
+	if point >= 0 {
+		digits--
+		shift -= len(s) - 1 - point
+	}
+	if shift < 0 || digits+shift > 18 {
+		return 0, false
+	}
+	n *= powersOfTen[shift]
+	if precision < 19 && n >= powersOfTen[precision] {
+		return 0, false
+	}
+	if neg {
+		n = -n
+	}
+	return n, true
+}
+
 // parseDecimal reads a number's text as decimal(precision,scale), exactly.
 // precision is at most 38.
 func parseDecimal(s string, precision, scale int, arena *change.Arena) (schema.Value, error) {
+	if n, ok := shortDecimal(s, precision, scale); ok {
+		return schema.Value{Kind: schema.Dec, I: n}, nil
+	}
 	p, err := splitDecimal(s)
 	if err != nil {
 		return schema.Value{}, err

@@ -261,8 +261,10 @@ func (f *flat) fill(rows *rowSchema, row, old []member, changed bool, out *chang
 		return nil
 	}
 	f.merge = f.overlay(f.merge, row, old)
-	if shape, err = rows.find(r.b, f.merge); err != nil {
-		return err
+	if len(f.merge) > len(row) { // else the names are the row's
+		if shape, err = rows.find(r.b, f.merge); err != nil {
+			return err
+		}
 	}
 	out.Before, err = shape.keys(r, f.merge)
 	out.BeforeColumns = shape.keyCols
@@ -272,15 +274,23 @@ func (f *flat) fill(rows *rowSchema, row, old []member, changed bool, out *chang
 // overlay puts the cells of old over those of a row: what the row was before an
 // update, where old has the changed columns alone.
 func (f *flat) overlay(dst, row, old []member) []member {
-	name := func(n token) string { return view(f.cells.raw(n)) }
+	b := f.cells.b
 	dst = append(dst[:0], row...)
+	next := 0 // old has its columns in the row's order, most often
 	for _, was := range old {
-		i := slices.IndexFunc(dst[:len(row)], func(now member) bool { return name(now.name) == name(was.name) })
+		name := b[was.name.start:was.name.end]
+		i := next
+		for i < len(row) && string(b[row[i].name.start:row[i].name.end]) != string(name) {
+			i++
+		}
+		if i == len(row) {
+			i = slices.IndexFunc(row[:next], func(now member) bool { return string(b[now.name.start:now.name.end]) == string(name) })
+		}
 		if i < 0 {
 			dst = append(dst, was)
-		} else {
-			dst[i] = was
+			continue
 		}
+		dst[i], next = was, i+1
 	}
 	return dst
 }

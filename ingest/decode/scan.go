@@ -131,6 +131,84 @@ func (s *scanner) next(i int, first bool) (name token, at int) {
 	return name, i
 }
 
+// expected are the names of an object's members as the last one like it had them, in
+// their order: it is cheaper to compare a name than to scan it.
+type expected struct {
+	names []string // each as "name":, or what no text begins with
+	tries int      // how often the names were learnt
+}
+
+// maxTries bounds the learning where every object has other members.
+const maxTries = 64
+
+// name gives the k-th name and the index behind its colon, if it stands at i, behind
+// the brace or, where k > 0, a comma.
+func (e *expected) name(b []byte, i, k int) (name token, at int, ok bool) {
+	if k >= len(e.names) {
+		return name, 0, false
+	}
+	if k > 0 {
+		if i >= len(b) || b[i] != ',' {
+			return name, 0, false
+		}
+		i++
+	}
+	want := e.names[k]
+	if len(b)-i < len(want) || string(b[i:i+len(want)]) != want {
+		return name, 0, false
+	}
+	at = i + len(want)
+	return token{start: int32(i) + 1, end: int32(at) - 2, kind: kindString}, at, true
+}
+
+// learn takes the names of the members.
+func (e *expected) learn(b []byte, members []member) {
+	if e.tries >= maxTries || len(members) > 1<<10 {
+		return
+	}
+	e.tries++
+	e.names = make([]string, len(members))
+	for i := range members {
+		e.names[i] = "\x00"
+		if n := members[i].name; n.flags == 0 {
+			e.names[i] = `"` + string(b[n.start:n.end]) + `":`
+		}
+	}
+}
+
+// like is members of an object that has, most often, the names that the last one had.
+func (s *scanner) like(e *expected, i, depth int, dst []member) ([]member, int) {
+	if depth > maxDepth {
+		return dst, s.fail(i, "nested too deep")
+	}
+	missed, from := false, len(dst)
+	for k := 0; ; k++ {
+		name, at, ok := e.name(s.b, i, k)
+		if ok {
+			if at < len(s.b) && s.b[at] <= ' ' {
+				at = s.space(at)
+			}
+		} else {
+			if name, at = s.next(i, k == 0); at < 0 {
+				return dst, at
+			}
+			if name.kind == kindNone {
+				if missed || k != len(e.names) {
+					e.learn(s.b, dst[from:])
+				}
+				return dst, at
+			}
+			missed = true
+		}
+		value, end := s.value(at, depth)
+		if end < 0 {
+			return dst, end
+		}
+		dst = append(dst, member{name, value})
+		i = end
+	}
+}
+
 // members appends the members of the object whose opening brace is before i.
 func (s *scanner) members(i, depth int, dst []member) ([]member, int) {
 	if depth > maxDepth {

@@ -32,6 +32,7 @@ type rowSchema struct {
 	definition *definition
 	shapes     cache[*shape]
 	last       *shape
+	before     *shape // the last one but one
 	key        []byte // of shapes, for reuse
 }
 
@@ -60,6 +61,10 @@ func (r *rowSchema) find(b []byte, members []member) (*shape, error) {
 	if r.last != nil && r.last.fits(b, members) {
 		return r.last, nil
 	}
+	if r.before != nil && r.before.fits(b, members) { // rows and their keys come in turn
+		r.last, r.before = r.before, r.last
+		return r.last, nil
+	}
 	r.key = r.key[:0]
 	for i := range members {
 		name := &members[i].name
@@ -74,7 +79,7 @@ func (r *rowSchema) find(b []byte, members []member) (*shape, error) {
 		}
 		r.shapes.put(string(r.key), s)
 	}
-	r.last = s
+	r.last, r.before = s, r.last
 	return s, nil
 }
 

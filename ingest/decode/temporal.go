@@ -140,10 +140,54 @@ func parseDate(s string) (days int64, zero bool, err error) {
 	return days, zero, nil
 }
 
+// plainTimestamp reads YYYY-MM-DD[T ]hh:mm:ss[.f][Z] with up to six digits f, which
+// most are; of any other text, and of no date, ok is false.
+func plainTimestamp(s string) (micros int64, ok bool) {
+	if n := len(s); n > 0 && s[n-1] == 'Z' {
+		s = s[:n-1]
+	}
+	if len(s) < 19 || s[4] != '-' || s[7] != '-' || s[10] != ' ' && s[10] != 'T' || s[13] != ':' || s[16] != ':' {
+		return 0, false
+	}
+	two := func(i int) int { // what is no digit makes it huge
+		a, b := s[i]-'0', s[i+1]-'0'
+		if a > 9 || b > 9 {
+			return 1 << 20
+		}
+		return int(a)*10 + int(b)
+	}
+	year, month, day, hour, minute, second := two(0)*100+two(2), two(5), two(8), two(11), two(14), two(17)
+	// Days up to 28 are in every month.
+	if year > 9999 || month < 1 || month > 12 || day < 1 || day > 28 || hour > 23 || minute > 59 || second > 59 {
+		return 0, false
+	}
+	if s = s[19:]; s != "" {
+		if s[0] != '.' || len(s) == 1 || len(s) > 7 {
+			return 0, false
+		}
+		for i := 1; i < 7; i++ {
+			micros *= 10
+			if i < len(s) {
+				if s[i]-'0' > 9 {
+					return 0, false
+				}
+				micros += int64(s[i] - '0')
+			}
+		}
+	}
+	return micros + civilDays(year, month, day)*microsPerDay + int64(hour*3600+minute*60+second)*microsPerSecond, true
+}
+
 // parseTimestamp reads YYYY-MM-DD[T ]hh:mm[:ss[.f]] into microseconds since
 // 1970. With zoned the text must end in Z or an offset, and the result is UTC;
 // without, it may end in the Z of Debezium's IsoTimestamp, which means nothing.
 func parseTimestamp(s string, zoned bool) (micros int64, zero bool, err error) {
+	if micros, ok := plainTimestamp(s); ok {
+		if zoned && s[len(s)-1] != 'Z' {
+			return 0, false, errZone
+		}
+		return micros, false, nil
+	}
 	c := clock{s, true}
 	days, zero := c.date()
 	c.skip("T ")
