@@ -2,7 +2,7 @@
 
 GO       ?= go
 PKG      ?= ./...
-TIME     ?= 10s
+TIME     ?= 10m
 BIN      := bin/gscd
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 LDFLAGS  := $(if $(VERSION),-X main.release=$(VERSION))
@@ -33,7 +33,7 @@ integration: ## tests with real servers and other engines, which it installs bel
 	integration/engines/install.sh build/integration
 	$(GO) test -tags integration -timeout 40m -parallel 4 ./integration/...
 
-fuzz: ## every fuzz test for TIME each
+fuzz: ## every fuzz test for TIME each: 10 minutes, a night for all; TIME=10s PKG=./ingest/decode for a look
 	@for pkg in $$($(GO) list $(PKG)); do \
 	  for f in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
 	    echo "$$pkg $$f"; \

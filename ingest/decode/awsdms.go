@@ -38,11 +38,9 @@ type awsDMS struct {
 	single
 	flat
 	data, old []member
-
-	likeData, likeOld expected
-	meta              [dmsMetas]token
-	rows              *rowSchema
-	seen              recognition
+	meta      [dmsMetas]token
+	rows      *rowSchema
+	seen      recognition
 }
 
 // The members of a record that matter.
@@ -95,10 +93,10 @@ func newAWSDMS(o *Options) *awsDMS {
 		switch {
 		case d.scan.b[at] != '{':
 		case slot == dmsData:
-			d.data, end = d.scan.like(&d.likeData, at+1, 2, d.data)
+			d.data, end = d.scan.members(at+1, 2, d.data)
 			return end, true
 		case slot == dmsBefore:
-			d.old, end = d.scan.like(&d.likeOld, at+1, 2, d.old)
+			d.old, end = d.scan.members(at+1, 2, d.old)
 			return end, true
 		case slot == dmsMetadata:
 			return d.readMeta(at + 1), true

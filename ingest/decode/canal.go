@@ -35,7 +35,6 @@ type canal struct {
 
 // rowList is an array of objects.
 type rowList struct {
-	like    expected
 	members []member
 	rows    []listedRow
 }
@@ -99,7 +98,7 @@ func (l *rowList) read(s *scanner, i int) int {
 		if i >= len(s.b) || s.b[i] != '{' {
 			return s.fail(i, "no row")
 		}
-		if l.members, i = s.like(&l.like, i+1, 3, l.members); i < 0 {
+		if l.members, i = s.members(i+1, 3, l.members); i < 0 {
 			return i
 		}
 		r.end, r.next = int32(i), int32(len(l.members))
@@ -119,7 +118,7 @@ func (l *rowList) read(s *scanner, i int) int {
 
 func (l *rowList) reset() {
 	if cap(l.members) > 1<<18 || cap(l.rows) > 1<<16 {
-		*l = rowList{like: l.like}
+		*l = rowList{}
 	}
 	l.members, l.rows = l.members[:0], l.rows[:0]
 }

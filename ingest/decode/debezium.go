@@ -19,8 +19,6 @@ type debezium struct {
 	scan  scanner
 	cells cells
 	env   envelope
-	// likeRow and likeSource know the names of the last rows and source blocks.
-	likeRow, likeSource expected
 
 	value connectCache // schema parts of values
 	key   connectCache // schema parts of keys

@@ -80,7 +80,7 @@ func (d *debeziumFlat) scanRow(value []byte) error {
 	if end < 0 {
 		s.reset(value)
 		*e = envelope{after: e.after.emptied()}
-		if e.after.members, end = s.like(&d.likeRow, i+1, 1, e.after.members); end < 0 {
+		if e.after.members, end = s.members(i+1, 1, e.after.members); end < 0 {
 			return s.err
 		}
 		e.after.kind = kindObject

@@ -143,11 +143,7 @@ func (d *debezium) read(i, depth int) int {
 func (d *debezium) readObject(o *object, at, depth int) int {
 	if at < len(d.scan.b) && d.scan.b[at] == '{' {
 		o.kind = kindObject
-		like := &d.likeRow
-		if o == &d.env.source {
-			like = &d.likeSource
-		}
-		o.members, at = d.scan.like(like, at+1, depth+1, o.members[:0])
+		o.members, at = d.scan.members(at+1, depth+1, o.members[:0])
 		return at
 	}
 	t, end := d.scan.value(at, depth)

@@ -10,7 +10,9 @@ import (
 
 	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/ingest/change"
+	"math/rand/v2"
 	"pgregory.net/rapid"
+	"strconv"
 )
 
 // twosComplement is the shortest big-endian form, as Java's BigInteger gives it.
@@ -179,4 +181,40 @@ func FuzzText(f *testing.F) {
 		_, _ = parseTime(s)
 		_, _ = longDecimalText(s, 65, 30)
 	})
+}
+
+// TestPlainForms: the short ways to read times and decimals say what the long ones say.
+func TestPlainForms(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 1))
+	for range 20_000 {
+		at := time.Date(1+r.IntN(9999), time.Month(1+r.IntN(12)), 1+r.IntN(28), r.IntN(24), r.IntN(60), r.IntN(60), r.IntN(1_000_000)*1000, time.UTC)
+		s := at.Format([]string{"2006-01-02 15:04:05.000000", "2006-01-02T15:04:05.999999Z", "2006-01-02 15:04:05"}[r.IntN(3)])
+		if got, ok := plainTimestamp(s); !ok || strings.Contains(s, ".") && got != at.UnixMicro() || got/microsPerSecond*microsPerSecond != got && !strings.Contains(s, ".") {
+			t.Fatalf("%s: %d, %v", s, got, ok)
+		}
+		n := r.Int64N(1<<50) >> r.IntN(50)
+		scale, precision := r.IntN(7), 1+r.IntN(20)
+		text := strconv.FormatInt(n, 10)
+		if at := r.IntN(len(text) + 1); at > 0 && at < len(text) {
+			text = text[:at] + "." + text[at:]
+		}
+		if r.IntN(2) == 0 {
+			text = "-" + text
+		}
+		short, ok := shortDecimal(text, precision, scale)
+		long, err := parseDecimal(text+"e0", precision, scale, nil) // an exponent takes the long way
+		if ok && (err != nil || long.I != short || len(long.S) > 0) {
+			t.Fatalf("%s as decimal(%d,%d): %d, the long way %+v, %v", text, precision, scale, short, long, err)
+		}
+	}
+	for _, s := range []string{"", "2022-07-16", "2022-02-30 00:00:00", "2022-07-16 24:00:00", "2022-07-16 08:00:00.1234567", "2022-07-16 08:00:00.", "2022-07-1x 08:00:00", "0000-00-00 00:00:00", "2022-07-16 08:00:00+08:00"} {
+		if _, ok := plainTimestamp(s); ok {
+			t.Errorf("%q is plain", s)
+		}
+	}
+	for _, s := range []string{"", "-", ".5", "5.", "1e3", "+1", "1.2.3", "1234567890123456789012"} {
+		if n, ok := shortDecimal(s, 38, 4); ok {
+			t.Errorf("%q is short: %d", s, n)
+		}
+	}
 }

@@ -15,11 +15,10 @@ import (
 type maxwell struct {
 	single
 	flat
-	data     []member
-	likeData expected
-	old      []member
-	rows     *rowSchema
-	seen     recognition
+	data []member
+	old  []member
+	rows *rowSchema
+	seen recognition
 }
 
 // The members of a record that matter.
@@ -49,7 +48,7 @@ func newMaxwell(o *Options) *maxwell {
 		switch {
 		case m.scan.b[at] != '{':
 		case slot == maxwellData:
-			m.data, end = m.scan.like(&m.likeData, at+1, 2, m.data)
+			m.data, end = m.scan.members(at+1, 2, m.data)
 			return end, true
 		case slot == maxwellOld:
 			m.old, end = m.scan.members(at+1, 2, m.old)

@@ -24,7 +24,6 @@ type ogg struct {
 	single
 	flat
 	before, after []member
-	likeRow       expected
 	rows          *rowSchema
 	seen          recognition
 }
@@ -50,10 +49,10 @@ func newOGG(o *Options) *ogg {
 		switch {
 		case d.scan.b[at] != '{':
 		case slot == oggBefore:
-			d.before, end = d.scan.like(&d.likeRow, at+1, 2, d.before)
+			d.before, end = d.scan.members(at+1, 2, d.before)
 			return end, true
 		case slot == oggAfter:
-			d.after, end = d.scan.like(&d.likeRow, at+1, 2, d.after)
+			d.after, end = d.scan.members(at+1, 2, d.after)
 			return end, true
 		}
 		return 0, false
