@@ -50,8 +50,9 @@ type tracked struct {
 }
 
 type trackedEffect struct {
-	before source.Position
-	entry  *savedSchema
+	before  source.Position
+	entry   *savedSchema
+	created bool
 }
 
 // Apply moves the catalog on.
@@ -64,16 +65,16 @@ func (t *tracked) Apply(statement string, s ddl.Session) ([]ddl.Effect, error) {
 		}
 		t.pending = append(t.pending, trackedEffect{before, &savedSchema{
 			File: before.File, Pos: before.Pos, Database: e.Name.Database, Name: e.Name.Table, Table: e.New, Statement: statement,
-		}})
+		}, e.Kind == ddl.Create})
 	}
 	return effects, err
 }
 
 // passed gives the entries of statements before the position. While a position does not
 // move, what is behind it may be read again, and then its statements are as well.
-func (t *tracked) passed(p source.Position) (out []*savedSchema) {
+func (t *tracked) passed(p source.Position) (out []trackedEffect) {
 	for len(t.pending) > 0 && t.pending[0].before != p {
-		out = append(out, t.pending[0].entry)
+		out = append(out, t.pending[0])
 		t.pending = t.pending[1:]
 	}
 	return out
@@ -216,9 +217,26 @@ func (s *streamer) advance() {
 		return
 	}
 	s.base, s.given, s.skip, s.moved = p, 0, max(0, s.skip-s.given), true
-	for _, entry := range s.catalog.passed(p) {
-		s.state.schema(entry)
+	for _, e := range s.catalog.passed(p) {
+		s.state.schema(e.entry)
+		s.appeared(&e)
 	}
+}
+
+// appeared notes a table that came under its name: all its rows were in the stream, so no
+// load has to read them, unless it was a table under another name that was not captured.
+func (s *streamer) appeared(e *trackedEffect) {
+	t := e.entry.Table
+	if t == nil || !s.o.wanted(t.Database, t.Name) || s.state.loads[t.Database+"."+t.Name] != nil {
+		return
+	}
+	name := t.Database + "." + t.Name
+	if !e.created && s.state.loads[e.entry.Database+"."+e.entry.Name] == nil {
+		s.o.Log.Warn("a table that was not captured got a name that is: the rows that it had are read when the program is started again", zap.String("table", name))
+		return
+	}
+	s.state.loads[name] = &tableLoad{Done: true}
+	s.state.put(tableLoads+name, s.state.loads[name])
 }
 
 // commit writes the batch. Positions without records wait for the next heartbeat.

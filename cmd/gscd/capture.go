@@ -1,9 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
@@ -30,6 +33,7 @@ var captureSettings = []settingFlag{
 
 func newCaptureCommand(a *app) *cobra.Command {
 	var untilEnd, reload bool
+	var files binlogFiles
 	c := &cobra.Command{
 		Use:         "capture",
 		GroupID:     groupMain,
@@ -43,12 +47,31 @@ of a transaction.
 All that it has to know again is in Kafka, in one compacted topic: the same command goes on
 where the last one stopped, also where it was killed in the middle of the load. What the
 server lacks is said at the start, all at once, each with the statement that mends it.
-The password comes from GSCD_MYSQL_PASSWORD, or the file that GSCD_MYSQL_PASSWORD_FILE names.`,
+The password comes from GSCD_MYSQL_PASSWORD, or the file that GSCD_MYSQL_PASSWORD_FILE names.
+
+With --binlog it reads binlog files in place of a server, and writes a recording, which
+"gscd ingest --input" reads.`,
 		Example: `  gscd capture -c gscd.yaml
   gscd capture --server mysql://gscd@db:3306 --server-id 4711 --name app --tables "shop.*" --brokers kafka:9092
-  gscd capture -c gscd.yaml --until-end`,
-		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
+  gscd capture -c gscd.yaml --until-end
+  gscd capture --name app --binlog mysql-bin.000041 mysql-bin.000042 > app.jsonl`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(files.files) > 0 {
+				files.files = append(files.files, args...)
+				if err := a.binlogSettings(c, &files); err != nil {
+					return err
+				}
+				return a.captureFiles(c.Context(), &files)
+			}
+			for _, name := range []string{"schema", "positional", "output"} {
+				if c.Flags().Changed(name) {
+					return usagef("--%s goes with --binlog", name)
+				}
+			}
+			if len(args) > 0 {
+				return usagef("%s: only binlog files are named here, with --binlog", args[0])
+			}
 			cfg, err := a.config(settings(c.Flags(), captureSettings)...)
 			if err != nil {
 				return err
@@ -57,9 +80,43 @@ The password comes from GSCD_MYSQL_PASSWORD, or the file that GSCD_MYSQL_PASSWOR
 		},
 	}
 	addSettingFlags(c.Flags(), captureSettings)
+	files.add(c.Flags())
 	c.Flags().BoolVar(&untilEnd, "until-end", false, "stop where the binlog ended at the start")
 	c.Flags().BoolVar(&reload, "reload", false, "forget the kept position, and read all rows anew: where the server has no longer the binlog that is needed")
 	return c
+}
+
+// binlogSettings takes what the section capture says of records, where a configuration is
+// named, else the flags: a recording needs no server and no broker.
+func (a *app) binlogSettings(c *cobra.Command, b *binlogFiles) error {
+	for _, name := range []string{"server", "server-id", "delivery", "brokers", "until-end", "reload"} {
+		if c.Flags().Changed(name) {
+			return usagef("--%s is of a capture of a server, and --binlog reads files", name)
+		}
+	}
+	if a.flags.config != "" {
+		cfg, err := a.config(settings(c.Flags(), captureSettings)...)
+		if err != nil {
+			return err
+		}
+		if s := cfg.Capture; s != nil {
+			b.name, b.tables, b.exclude, b.topic, b.partitions, b.form = s.Name, s.Tables, s.Exclude, s.Topic, s.Partitions, event.Form(s.Form)
+			return nil
+		}
+	}
+	text := func(name, without string) string {
+		return cmp.Or(c.Flags().Lookup(name).Value.String(), without)
+	}
+	list := func(name string) []string {
+		return strings.FieldsFunc(text(name, ""), func(r rune) bool { return r == ',' || r == ' ' })
+	}
+	b.name, b.tables, b.exclude, b.form = text("name", "gscd"), list("tables"), list("exclude"), event.Form(text("form", "gscd"))
+	n, err := strconv.Atoi(text("partitions", "1"))
+	if err != nil || n < 1 {
+		return usagef("--partitions %s: give a number from 1 on", text("partitions", ""))
+	}
+	b.partitions = n
+	return nil
 }
 
 func (a *app) capture(ctx context.Context, cfg *config.Config, untilEnd, reload bool) error {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # install.sh DIR puts the real components of the integration tests below DIR, at the
-# versions named in this folder: Kafka, Delta Kernel, Spark, a Python environment with
+# versions named in this folder: Kafka, Kafka Connect with Debezium, Delta Kernel, Spark, a Python environment with
 # delta-rs, Polars, DuckDB and ClickHouse, an S3 server, and the emulators of other
 # storages, and a schema registry. What is there already in that version stays. Trino (821 MB to fetch) is left
 # out where the machine has no Java from 24 on or less than 6 GB of free disk, which is
@@ -108,6 +108,7 @@ trino_lacks() {
 
 needed java mvn python3 go npm
 component kafka jars kafka-pom.xml
+component connect jars connect-pom.xml
 component kernel jars kernel-pom.xml
 component python python requirements.txt
 component spark python spark-requirements.txt
