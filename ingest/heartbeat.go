@@ -44,8 +44,9 @@ type heartbeat struct {
 }
 
 // heartbeatTime is the time that a heartbeat shows, in microseconds: that of
-// its source, else its own, else the broker's.
-func heartbeatTime(r *change.Record) int64 {
+// its source, else its own, else the broker's. c is what was decoded of one that is
+// no JSON.
+func heartbeatTime(r *change.Record, c *change.Change) int64 {
 	var h heartbeat
 	if json.Unmarshal(r.Value, &h) == nil {
 		if h.Payload != nil {
@@ -55,6 +56,11 @@ func heartbeatTime(r *change.Record) int64 {
 			if t := ms * 1000; t >= earliestTime {
 				return t
 			}
+		}
+	}
+	for _, t := range []int64{c.EventTime, c.ProcessingTime * 1000} {
+		if t >= earliestTime {
+			return t
 		}
 	}
 	if r.Timestamp > 0 {

@@ -259,7 +259,7 @@ func (l *Lane) takeBlock() (bool, error) {
 			continue
 		}
 		if p.Heartbeat {
-			l.takeHeartbeat(p, r, heartbeatTime(r))
+			l.takeHeartbeat(p, r, heartbeatTime(r, c))
 			continue
 		}
 		if decodeErr == nil && c.Op == change.Heartbeat && r.Rows <= 1 && r.Oversize == 0 {

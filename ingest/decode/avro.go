@@ -169,7 +169,7 @@ func (d *avro) decode(rec *change.Record, out *change.Change) error {
 	if s.has&hasOp == 0 {
 		if d.says(s) {
 			d.seen = neutral
-			*out = change.Change{Op: change.Filtered}
+			*out = change.Change{Op: change.Filtered, ProcessingTime: d.tsMs.n}
 			return nil
 		}
 		return errNoOp

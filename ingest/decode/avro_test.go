@@ -444,6 +444,9 @@ func TestAvroOtherRecords(t *testing.T) {
 		d := avroDecoder(t, Options{}, c.schema)
 		var ch change.Change
 		err := d.Decode(&change.Record{Value: confluentFrame(1, appendAvro(nil, parsedAvro(t, c.schema), c.value))}, &change.Arena{}, &ch)
+		if name == "heartbeat" && ch.ProcessingTime != 5 {
+			t.Errorf("the time of a heartbeat is %d", ch.ProcessingTime)
+		}
 		if c.fault == "" && (err != nil || ch.Op != change.Filtered || d.recognised() != neutral) || c.fault != "" && (err == nil || !strings.Contains(err.Error(), c.fault)) {
 			t.Errorf("%s: %v, %v", name, ch.Op, err)
 		}

@@ -18,7 +18,8 @@ type Decoder interface {
 	// Decode fills out with what the record says; its cells live in the arena
 	// or in the record's bytes. The error is an *Error, or a *SchemaError where
 	// the record must wait for its schema, and out is then empty but for Op, which
-	// may be set. A Filtered change has nothing but its Op.
+	// may be set. A Filtered change has nothing but its Op, and its ProcessingTime
+	// where it is a heartbeat in Avro.
 	//
 	// Of a record of several rows it reads the one that rec.Row names.
 	Decode(rec *change.Record, arena *change.Arena, out *change.Change) error
