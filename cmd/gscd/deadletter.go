@@ -12,8 +12,11 @@ import (
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+	"go.uber.org/zap"
 
+	"github.com/gscd-io/gscd/ingest/change"
 	"github.com/gscd-io/gscd/ingest/deadletter"
+	"github.com/gscd-io/gscd/ingest/decode"
 	"github.com/gscd-io/gscd/ingest/settled"
 	"github.com/gscd-io/gscd/query/output"
 )
@@ -65,7 +68,8 @@ func newDeadLetterShowCommand(a *app) *cobra.Command {
 		Use:   "show TOPIC/PARTITION/OFFSET",
 		Short: "Print one dead letter with the bytes of its record",
 		Long: `Prints one dead letter. key, value and headers are text where the bytes are UTF-8, else
-base64 under key_base64 and value_base64.`,
+base64 under key_base64 and value_base64. What they say in Avro is in key_avro and
+value_avro as JSON, where schema_registry is configured and answers.`,
 		Example: `  gscd dead-letter show shop.user_dim/0/42`,
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(c *cobra.Command, args []string) error { return a.showDeadLetter(c.Context(), args[0]) },
@@ -173,7 +177,37 @@ func (a *app) showDeadLetter(ctx context.Context, place string) error {
 	if err != nil {
 		return err
 	}
-	return a.printObject(deadLetterRecord(found, states.Of(found)))
+	record := deadLetterRecord(found, states.Of(found))
+	said, err := a.avroItems(t, found)
+	if err != nil {
+		a.log.Warn("what the record says in Avro can't be printed", zap.String("place", place), zap.Error(err))
+	}
+	return a.printObject(append(record, said...))
+}
+
+// avroItems are what the key and the value of a record in Avro say, where a registry
+// is configured. A record that was cut off can't be read.
+func (a *app) avroItems(t *openedTable, e *deadletter.Entry) (items output.Record, err error) {
+	cfg, err := a.config()
+	if err != nil || cfg.SchemaRegistry.URL == "" || int64(len(e.Value)) < e.Length {
+		return nil, err
+	}
+	schemas, err := a.schemas(cfg)
+	if err != nil {
+		return nil, err
+	}
+	frame := decode.Avro{}
+	if t.Config != nil {
+		frame = decode.Avro{Frame: t.Config.Avro.Frame, ID: t.Config.Avro.ID}
+	}
+	key, value, err := decode.AvroText(&change.Record{Key: e.Key, Value: e.Value, Headers: e.Headers}, frame, schemas)
+	if key != "" {
+		items = append(items, output.Item{Name: "key_avro", Value: key})
+	}
+	if value != "" {
+		items = append(items, output.Item{Name: "value_avro", Value: value})
+	}
+	return items, err
 }
 
 var errFound = errors.New("found")

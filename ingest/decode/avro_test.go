@@ -525,3 +525,28 @@ func TestAvroAllocations(t *testing.T) {
 		t.Errorf("%.1f allocations a record", n)
 	}
 }
+
+// TestAvroText: what is printed of a record that can't be used.
+func TestAvroText(t *testing.T) {
+	text, key := avroEnvelope(avroRow2), `{"type":"record","name":"Key","fields":[{"name":"id","type":"long"}]}`
+	schemas := schemasOf{{ContentID, 1}: {text}, {ContentID, 2}: {key}}
+	value := confluentFrame(1, appendAvro(nil, parsedAvro(t, text), avroChange("x", nil, row2(5, "v"))))
+	const want = `{"before":null,"after":{"id":5,"v":"v"},"source":{"name":"a-b","db":"shop-1","table":"orders","ts_ms":1657843200123,"snapshot":"false","server_id":7,"gtid":null,` +
+		`"file":"bin.000017","pos":4451,"row":2},"transaction":null,"op":"x","ts_ms":1657843200999}`
+	for _, c := range []struct {
+		rec               change.Record
+		key, value, fault string
+	}{
+		{change.Record{Key: confluentFrame(2, []byte{10}), Value: value}, `{"id":5}`, want, ""},
+		{change.Record{Key: []byte(`{"id":5}`), Value: value}, "", want, ""},
+		{change.Record{Key: confluentFrame(3, nil), Value: value}, "", want, "the key: schema 3: there is no such schema"},
+		{change.Record{Value: value[:20]}, "", "", "the value: schema 1: avro at byte"},
+		{change.Record{Value: append(value[:len(value):len(value)], 1)}, "", "", "1 bytes behind"},
+		{change.Record{Value: []byte("text")}, "", "", ""},
+	} {
+		key, value, err := AvroText(&c.rec, Avro{}, schemas)
+		if key != c.key || value != c.value || (err == nil) != (c.fault == "") || err != nil && !strings.Contains(err.Error(), c.fault) {
+			t.Errorf("%q %q %v, want %q %q %q", key, value, err, c.key, c.value, c.fault)
+		}
+	}
+}
