@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,6 +23,22 @@ var sampleDirs = map[string][]string{
 	CanalJSON:       {"canal-json", "ticdc/canal-json", "flink-cdc/canal-json.jsonl"},
 	AWSDMS:          {"aws-dms"},
 	OGGJSON:         {"ogg-json"},
+}
+
+const gscdTail = `"server":223344,"file":"mysql-bin.000042","pos":468,"row":0,"gtid":"3e11fa47-71ca-11e1-9e33-c80aa9429562:23","ts_us":1657765200123456,"commit":true,"last":true}`
+
+// madeSamples are records of formats of which there are no files.
+var madeSamples = map[string][]string{
+	GSCDJSON: {
+		`{"v":1,"op":"u","name":"app","db":"shop","table":"t","columns":["id","name","w"],"types":["int(11)","varchar(64)","datetime(6)"],"key":[0],` +
+			`"before":[4,"Zhao Lei","2022-07-16 08:00:00.000001"],"after":[4,"Zhao \u004cei",null],` + gscdTail,
+		`{"v":1,"op":"c","name":"app","db":"shop","table":"t","columns":["id","b","s","j"],"types":["bigint unsigned","blob","set('a','b')","json"],"key":[0],"after":[18446744073709551615,"AAE=","a,b","{\"a\": 1}"],` + gscdTail,
+		`{"v":1,"op":"d","name":"app","db":"shop","table":"t","columns":["id","v"],"types":["int(11)","decimal(30,4)"],"key":[0],"before":[4,"1.5000"],` + gscdTail,
+		`{"v":1,"op":"r","name":"app","db":"shop","table":"t","columns":["id","v"],"types":["int(11)","bit(9)"],"key":[0],"after":[4,{}],"first":true,"last_of_table":true,` + gscdTail,
+		`{"v":1,"op":"t","name":"app","db":"shop","table":"t","columns":["id"],"types":["int(11)"],"key":[0],"statement":"TRUNCATE t",` + gscdTail,
+		`{"v":1,"op":"h","name":"app","ts_ms":1657765200123}`,
+		`{"v":1,"op":"s","name":"app","statement":"ALTER TABLE t ADD x INT","old":null,"new":null,` + gscdTail,
+	},
 }
 
 // samples gives records of a format: all that there are, and a few recorded ones.
@@ -44,6 +62,9 @@ func samples(t testing.TB, format string) (out []change.Record) {
 		if err != nil {
 			t.Fatal(err)
 		}
+	}
+	for _, value := range madeSamples[format] {
+		out = append(out, change.Record{Key: []byte(`{"table":"shop.t","key":{"id":4}}`), Value: []byte(value)})
 	}
 	if strings.HasPrefix(format, "debezium") {
 		for _, file := range []string{"s1.shop.orders.jsonl", "s3.shop.stock.p1.jsonl", "t1.zoo.alltypes.jsonl"} {
@@ -96,8 +117,7 @@ func decodeAll(t testing.TB, d Decoder, arena *change.Arena, rec change.Record) 
 // TestDamaged: every sample of every format that is JSON, cut at every byte and with a bit of
 // every byte turned, is a Change or an *Error; cut, it is an *Error.
 func TestDamaged(t *testing.T) {
-	const least = 15 // records of a format
-	for format := range rowsOf {
+	for _, format := range append(slices.Collect(maps.Keys(rowsOf)), GSCDJSON) {
 		t.Run(format, func(t *testing.T) {
 			t.Parallel()
 			of := format
@@ -105,7 +125,7 @@ func TestDamaged(t *testing.T) {
 				of = "debezium-json"
 			}
 			all := samples(t, of)
-			if len(all) < least {
+			if len(all) < 15 && len(madeSamples[format]) == 0 {
 				t.Fatalf("%d samples", len(all))
 			}
 			for _, opts := range []Options{{Tombstones: "ignore"}, typedOptions(t)} {
@@ -216,8 +236,13 @@ func fuzzFormat(f *testing.F, format string, seeds ...string) {
 	for _, seed := range seeds {
 		f.Add([]byte(`{"id":1}`), []byte(seed))
 	}
+	for _, value := range madeSamples[format] {
+		f.Add([]byte(nil), []byte(value))
+	}
 	for _, row := range []string{`{"id":1,"name":"0x41","w":"2022-07-16 08:00:00","v":"1.5","x":["a"]}`, `{"id":"2","b":"ÿ","x":"3","age":5,"y":"NaN"}`} {
-		f.Add([]byte(`{"schema":null,"payload":{"id":1}}`), fmt.Appendf(nil, rowsOf[format], row))
+		if of := rowsOf[format]; of != "" {
+			f.Add([]byte(`{"schema":null,"payload":{"id":1}}`), fmt.Appendf(nil, of, row))
+		}
 	}
 	if dir, err := os.Stat(testdataDir()); err == nil && dir.IsDir() {
 		of := format
@@ -272,3 +297,5 @@ func FuzzAWSDMS(f *testing.F) {
 func FuzzOGG(f *testing.F) {
 	fuzzFormat(f, OGGJSON, `{"table":"c.d.t","op_type":"T","op_ts":"2020-05-13T15:40:06.000000Z"}`)
 }
+
+func FuzzGSCD(f *testing.F) { fuzzFormat(f, GSCDJSON) }
