@@ -3,7 +3,9 @@
 package integration
 
 import (
+	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -334,15 +336,26 @@ func testCaptureKilled(t *testing.T, b *broker, m *maria, form, delivery string)
 }
 
 // testCaptureDays has three business days, each with its rows as the server had them in
-// the end.
+// the end: by gscd's own capture, and by Debezium's connector beside it.
 func testCaptureDays(t *testing.T, b *broker, m *maria) {
+	orders := map[string]string{"orders": "id", "items": "order_id,line", "customers": "name"}
 	c := newCaptured(t, b, m, "gscd", "transactions", "orders", "items", "customers")
 	c.m.run("CREATE TABLE orders (id BIGINT PRIMARY KEY, customer VARCHAR(40), amount DECIMAL(12,2), state VARCHAR(10))",
 		"CREATE TABLE items (order_id BIGINT, line INT, name VARCHAR(40) NOT NULL, PRIMARY KEY (order_id, line))",
 		"CREATE TABLE customers (name VARCHAR(40) CHARACTER SET latin1 PRIMARY KEY, points INT UNSIGNED)")
 	c.until() // there is nothing to load
+	connector := startDebezium(t, b, m, c.db)
+	text := fmt.Sprintf("kafka: {brokers: [%q]}\ncalendar: {timezone: UTC}\ntables:\n", b.address)
+	for table := range orders {
+		text += fmt.Sprintf("  - {name: %s, location: %q, topics: [dbz.%s.%s]}\n", table, filepath.Join(c.dir, "dbz", table), c.db, table)
+	}
+	beside := *c
+	beside.config = filepath.Join(c.dir, "debezium.yaml")
+	if err := os.WriteFile(beside.config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+
 	r := rand.New(rand.NewPCG(1, 2))
-	orders := map[string]string{"orders": "id", "items": "order_id,line", "customers": "name"}
 	want := map[string]string{}
 	days := []string{"2022-07-15", "2022-07-16", "2022-07-17"}
 	for i, day := range days {
@@ -360,14 +373,88 @@ func testCaptureDays(t *testing.T, b *broker, m *maria) {
 			want[table+day] = c.server(table, strings.Replace(order, "name", "CAST(name AS BINARY)", 1))
 		}
 	}
+	for table, row := range map[string]string{"orders": "(999999999, 'last', 0, '', '')", "items": "(999999999, 0, 'last')", "customers": "('last', 999999999)"} {
+		c.m.run("INSERT INTO " + table + " VALUES " + row)
+		connector.until("dbz."+c.db+"."+table, "999999999")
+	}
 	c.m.run("SET timestamp = DEFAULT")
 	gscd(t, "ingest", "-c", c.config, "--until-end", "--log-level", "error")
+	gscd(t, "ingest", "-c", beside.config, "--until-end", "--log-level", "error")
 	for table, order := range orders {
-		for _, day := range days {
+		for i, day := range days {
 			c.same(table+" "+day, c.lake(table, order, day), want[table+day])
+			if got := beside.lake(table, order, day); i < len(days)-1 { // the last rows above are of the last day
+				c.same(table+" "+day+" by Debezium", got, want[table+day])
+			}
 		}
 	}
 	if out := gscd(t, "snapshots", "-c", c.config, "--table", "orders", "--format", "csv"); bytes.Count(out, []byte("sealed")) < 3 {
 		t.Errorf("%s", out)
 	}
+}
+
+// debezium is Kafka Connect with Debezium's connector.
+type debezium struct {
+	t testing.TB
+	b *broker
+	p *process
+}
+
+// startDebezium captures a database by Debezium's connector, under the prefix dbz.
+func startDebezium(t testing.TB, b *broker, m *maria, db string) *debezium {
+	dir := t.TempDir()
+	host, port, _ := strings.Cut(m.address, ":")
+	const json = "org.apache.kafka.connect.json.JsonConverter"
+	worker := fmt.Sprintf("bootstrap.servers=%s\nkey.converter=%s\nvalue.converter=%[2]s\noffset.storage.file.filename=%s\noffset.flush.interval.ms=1000\nlisteners=http://%s\n",
+		b.address, json, filepath.Join(dir, "offsets"), freePorts(t, 1)[0])
+	connector := strings.Join([]string{
+		"name=dbz", "connector.class=io.debezium.connector.mariadb.MariaDbConnector", "tasks.max=1", "database.hostname=" + host, "database.port=" + port, "database.user=root", "database.password=",
+		"database.ssl.mode=disable", "database.server.id=5555", "topic.prefix=dbz", "database.include.list=" + db, "snapshot.mode=initial", "topic.creation.default.replication.factor=1", "topic.creation.default.partitions=3",
+		"schema.history.internal=io.debezium.storage.file.history.FileSchemaHistory", "schema.history.internal.file.filename=" + filepath.Join(dir, "history"), "skipped.operations=none",
+	}, "\n")
+	for name, text := range map[string]string{"worker.properties": worker, "connector.properties": connector} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := startProcess(t, "java", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", filepath.Join(component(t, "connect"), "*"),
+		"-Dlog4j2.configurationFile="+engineFile(t, "log4j2.properties"), "org.apache.kafka.connect.cli.ConnectStandalone", filepath.Join(dir, "worker.properties"), filepath.Join(dir, "connector.properties"))
+	streams := make(chan struct{})
+	go func() {
+		lines := bufio.NewScanner(p.stdout)
+		lines.Buffer(nil, 1<<20)
+		began := sync.OnceFunc(func() { close(streams) })
+		for lines.Scan() {
+			if strings.Contains(lines.Text(), "Connected to binlog") {
+				began()
+			}
+		}
+	}()
+	select {
+	case <-streams:
+	case <-p.ended:
+		t.Fatalf("Connect has ended:\n%s", p.errors)
+	case <-time.After(2 * time.Minute):
+		t.Fatalf("Debezium does not stream after two minutes:\n%s", p.errors)
+	}
+	return &debezium{t, b, p}
+}
+
+// until waits for a record with a text.
+func (d *debezium) until(topic, text string) {
+	cl := d.b.client(d.t, kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	defer cl.Close()
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
+		short, cancel := context.WithTimeout(ctx, time.Second)
+		f := cl.PollFetches(short)
+		cancel()
+		found := false
+		f.EachRecord(func(r *kgo.Record) {
+			found = found || bytes.Contains(r.Key, []byte(text)) || bytes.Contains(r.Value, []byte(text))
+		})
+		if found {
+			return
+		}
+	}
+	d.t.Fatalf("topic %s: no record with %s:\n%s", topic, text, d.p.errors)
 }
