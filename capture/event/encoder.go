@@ -96,7 +96,8 @@ func (e *Encoder) Append(dst []byte, ev *Event) []byte {
 // AppendKey writes the key of an event's record: the primary key of the row, in gscd's
 // form with the table's name, so that tables can share a topic. An update that changes
 // the key is two records, see Split. Records of a table without one share one key, and so
-// stay in order. A heartbeat has the source's name, a statement that of the table.
+// stay in order. One that is not split, for its row is not whole, has the key before. A
+// heartbeat has the source's name, a statement that of the table.
 func (e *Encoder) AppendKey(dst []byte, ev *Event) []byte {
 	t := ev.Table
 	if t == nil {
@@ -120,6 +121,9 @@ func (e *Encoder) AppendKey(dst []byte, ev *Event) []byte {
 		dst = append(dst, `,"key":`...)
 	}
 	row := ev.row()
+	if ev.moves() {
+		row = ev.Before
+	}
 	dst = append(dst, '{')
 	for i, at := range t.Key {
 		if i > 0 {
@@ -149,21 +153,35 @@ func (ev *Event) row() []Cell {
 
 // Split takes an update that changes its row's key apart: a delete of the old row and
 // an insert of the new one, with the same Source, each on the partition of its own key.
-// Both are Moved. ok is false of every other event.
+// Both are Moved. ok is false of every other event, and where the log does not say all
+// of the new row: then nothing but the old one tells the rest.
 func Split(ev *Event) (old, new Event, ok bool) {
-	if ev.Op != Update || ev.Table == nil {
+	if !ev.moves() {
 		return old, new, false
+	}
+	for i := range ev.After {
+		if ev.After[i].Kind == Absent {
+			return old, new, false
+		}
+	}
+	old, new = *ev, *ev
+	old.Op, old.After, old.Moved = Delete, nil, true
+	new.Op, new.Before, new.Moved = Insert, nil, true
+	old.Source.Last = false
+	return old, new, true
+}
+
+// moves reports whether the event is an update that changes its row's key.
+func (ev *Event) moves() bool {
+	if ev.Op != Update || ev.Table == nil {
+		return false
 	}
 	for _, at := range ev.Table.Key {
 		if b, a := &ev.Before[at], &ev.After[at]; b.Kind != Absent && !b.Equal(a) {
-			old, new = *ev, *ev
-			old.Op, old.After, old.Moved = Delete, nil, true
-			new.Op, new.Before, new.Moved = Insert, nil, true
-			old.Source.Last = false
-			return old, new, true
+			return true
 		}
 	}
-	return old, new, false
+	return false
 }
 
 // Equal reports whether two cells are the same value of one column.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/johannesboyne/gofakes3"
@@ -20,7 +21,12 @@ func TestMain(m *testing.M) {
 
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
-		Dir:           "testdata/script",
+		Dir: "testdata/script",
+		Setup: func(env *testscript.Env) error {
+			repo, err := filepath.Abs("../..")
+			env.Setenv("REPO", repo)
+			return err
+		},
 		UpdateScripts: os.Getenv("GSCD_TEST_UPDATE") != "",
 		Condition: func(name string) (bool, error) {
 			if name != "sql" {
