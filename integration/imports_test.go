@@ -53,7 +53,8 @@ var layers = []rule{
 	// The source's tables by their statements: a change may carry one, and capture follows them.
 	{"ddl", nil},
 	{"ingest/change", []string{"ddl"}},
-	{"ingest/decode", []string{"ddl", "ingest/change"}},
+	// Records of raw binlog events are read as capture reads a log.
+	{"ingest/decode", []string{"ddl", "ingest/change", "capture/event", "capture/binlog"}},
 	{"ingest/kafka", []string{"ingest/change"}},
 	// It gives the decoders what they ask for, in their words.
 	{"ingest/registry", []string{"ingest/decode"}},

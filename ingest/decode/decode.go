@@ -188,7 +188,7 @@ var errManyRows = fmt.Errorf("the record has more than %d rows", maxRows)
 
 // ManyRows reports whether a record of the format may hold several rows.
 func ManyRows(format string) bool {
-	return format == CanalJSON || format == CanalProtobuf || format == OpenProtocol
+	return format == Binlog || format == CanalJSON || format == CanalProtobuf || format == OpenProtocol
 }
 
 // format is an entry of the registry.
@@ -204,6 +204,7 @@ var formats = []format{
 	{"maxwell", func(o *Options) recogniser { return newMaxwell(o) }},
 	{CanalJSON, func(o *Options) recogniser { return newCanal(o) }},
 	{GSCDJSON, func(o *Options) recogniser { return newGSCD(o) }},
+	{Binlog, func(o *Options) recogniser { return newRawBinlog(o) }},
 	{CanalProtobuf, func(o *Options) recogniser { return newPackets(o) }},
 	{AWSDMS, func(o *Options) recogniser { return newAWSDMS(o) }},
 	{OGGJSON, func(o *Options) recogniser { return newOGG(o) }},

@@ -55,6 +55,7 @@ var gaps = map[string]what{
 	DebeziumAvro: {WantPosition: always, WantEventTime: always, WantCommitTime: "MySQL's gtid_mode=ON", WantKey: always, WantOldKey: always, WantReads: always,
 		WantTruncate: "skipped.operations=none"},
 	GSCDJSON: {WantPosition: always, WantEventTime: always, WantCommitTime: "a server that logs it: MySQL 8", WantKey: always, WantOldKey: always, WantReads: always, WantTruncate: always},
+	Binlog:   {WantPosition: "a ROTATE event in the record", WantEventTime: always, WantCommitTime: "MySQL 8's GTID event in the record", WantKey: "binlog_row_metadata=FULL", WantOldKey: always, WantReads: never, WantTruncate: "the statement's event"},
 	DebeziumFlat: {WantPosition: "add.fields=file,pos,row,server_id,name", WantEventTime: "add.fields=source.ts_ms", WantCommitTime: "add.fields=gtid and MySQL's gtid_mode=ON",
 		WantKey: always, WantOldKey: always, WantReads: "add.fields=op,snapshot", WantTruncate: never},
 	"maxwell":     {WantPosition: "output_binlog_position=true", WantEventTime: always, WantCommitTime: never, WantKey: always, WantOldKey: always, WantReads: always, WantTruncate: never},
