@@ -250,6 +250,7 @@ func TestSchemaRegistry(t *testing.T) {
 			}
 		}
 	})
+	t.Run("converter", func(t *testing.T) { testConverter(t, url, client) })
 	t.Run("program", func(t *testing.T) { testAvroProgram(t, url, ids) })
 }
 
@@ -274,6 +275,65 @@ func testReferences(t *testing.T, url string, client func(string) *registry.Clie
 		texts, err := client(path).Schema(decode.SchemaID{ID: int64(done.ID)})
 		if err != nil || !strings.Contains(texts[len(texts)-1], "Envelope") || !slices.ContainsFunc(texts, func(s string) bool { return strings.Contains(s, `"Value"`) && strings.Contains(s, "long") }) {
 			t.Errorf("%s: %q, %v", path, texts, err)
+		}
+	}
+}
+
+// testConverter reads what Apicurio's own converter writes, in each way that it can name
+// schemas; the values are those of engines/AvroWrite.java.
+func testConverter(t *testing.T, url string, client func(string) *registry.Client) {
+	p := startProcess(t, "java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", filepath.Join(component(t, "avro-converter"), "*"), engineFile(t, "AvroWrite.java"), url)
+	out, err := io.ReadAll(p.stdout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forms := map[string]struct {
+		path string
+		avro decode.Avro
+	}{
+		"default":          {"/apis/registry/v3", decode.Avro{}}, // global ids in headers
+		"8 bytes":          {"/apis/registry/v3", decode.Avro{}},
+		"8 bytes, content": {"/apis/ccompat/v7", decode.Avro{ID: "content"}},
+		"confluent":        {"/apis/ccompat/v7", decode.Avro{}},
+		"headers, content": {"/apis/ccompat/v7", decode.Avro{Frame: decode.FrameHeaders}},
+	}
+	lines := bytes.Split(bytes.TrimSpace(out), []byte("\n"))
+	equal(t, "records", len(lines), len(forms))
+	want := []string{
+		"id long 42", "tiny byte -8", "small short 300", "flag boolean true", "amount decimal(18,4) -12345678901234.5678", "single float 5.17", "dbl double 0.1",
+		"day date 2022-07-15", "at timestamp_ntz 2022-07-15 00:00:00.123456", "connect_at timestamp_ntz 2022-07-15 00:00:00.123", "zoned timestamp 2022-07-15T00:00:00.5Z",
+		"span long -3600000000", "state string paid", "bits long 2561", "raw binary 0x00ff", `list string ["x",null]`, `by_name string {"a":1}`, `by_number string [[5,"five"]]`,
+		"place binary 0x0102", "number string 0.123", `gone string \N`,
+	}
+	for _, line := range lines {
+		var rec struct {
+			Way        string
+			Key, Value []byte
+			Headers    []change.Header
+		}
+		if err := json.Unmarshal(line, &rec); err != nil {
+			t.Fatalf("%s: %v\n%s", line, err, p.errors)
+		}
+		form, known := forms[rec.Way]
+		if !known {
+			t.Fatalf("an unknown way %q", rec.Way)
+		}
+		d, err := decode.New(decode.DebeziumAvro, decode.Options{Avro: form.avro, Schemas: client(form.path), Source: "shop-2.odd-name"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var c change.Change
+		if err := d.Decode(&change.Record{Key: rec.Key, Value: rec.Value, Headers: rec.Headers}, &change.Arena{}, &c); err != nil {
+			t.Errorf("%s: %v", rec.Way, err)
+			continue
+		}
+		var got []string
+		for i, column := range c.Columns.List {
+			got = append(got, fmt.Sprint(column.Name, " ", column.Type, " ", typed{c.After[i], column.Type}))
+		}
+		sameList(t, rec.Way, got, want)
+		if c.Op != change.Insert || c.Position != (change.Position{File: 3, Pos: 99, Row: 1}) || c.Server.Name != "a-1" || c.EventTime != 1657843200000000 || c.Key[0] != schema.IntValue(42) {
+			t.Errorf("%s: %+v", rec.Way, c)
 		}
 	}
 }

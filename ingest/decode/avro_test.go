@@ -216,6 +216,8 @@ func TestAvroTypes(t *testing.T) {
 		{`{"type":"map","values":["null","long"]}`, "", map[string]any{"a": 1, "b": nil}, `string {"a":1,"b":null}`},
 		{`{"type":"array","items":{"type":"record","name":"M","connect.internal.type":"MapEntry","fields":[{"name":"key","type":"int"},{"name":"value","type":"bytes"}]}}`, "",
 			[]any{map[string]any{"key": 1, "value": []byte{255}}}, `string [[1,"/w=="]]`},
+		{`{"type":"array","items":{"type":"record","name":"MapEntry","namespace":"io.confluent.connect.avro","fields":[{"name":"key","type":"int"},{"name":"value","type":"string"}]}}`, "",
+			[]any{map[string]any{"key": 1, "value": "x"}}, `string [[1,"x"]]`},
 		{`{"type":"record","name":"R","fields":[{"name":"a","type":"boolean"},{"name":"b","type":{"type":"fixed","name":"F","size":1}},{"name":"c","type":{"type":"enum","name":"E","symbols":["x"]}}]}`, "",
 			map[string]any{"a": true, "b": []byte{0}, "c": "x"}, `string {"a":true,"b":"AA==","c":"x"}`},
 		{`["null","int","string"]`, "", branch{1, 5}, "unknown 5"},

@@ -281,7 +281,7 @@ func (t *avroType) noteConnect(o map[string]any) {
 			}
 		}
 	}
-	t.entry = o["connect.internal.type"] == "MapEntry" && len(t.fields) == 2
+	t.entry = (o["connect.internal.type"] == "MapEntry" || t.name == "io.confluent.connect.avro.MapEntry") && len(t.fields) == 2
 	logical, _ := o["logicalType"].(string)
 	if c.Name != "" {
 		return

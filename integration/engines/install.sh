@@ -117,9 +117,10 @@ component versitygw gateway versitygw.txt
 component fake-gcs-server gateway fake-gcs-server.txt
 component azurite packages azurite-package.json
 component moto python moto-requirements.txt
-# A schema registry, 159 MB to fetch and 170 MB on disk.
+# A schema registry (159 MB to fetch, 170 MB on disk) and a converter that writes by it (28 MB).
 if newer_java; then
   component apicurio apicurio apicurio.txt
+  component avro-converter jars avro-converter-pom.xml
 else
   echo "integration tests: the schema registry is left out, and its tests are skipped: no Java 24 or newer is on this machine (set TRINO_JAVA_HOME)"
 fi
