@@ -48,6 +48,8 @@ type Checks struct {
 	Format func(name string) error
 	// ColumnType reports a text that is no type of a column.
 	ColumnType func(text string) error
+	// Transform reports every fault of a table's filters and transforms, joined.
+	Transform func(t *Table, secret Secret) error
 }
 
 // document is the file. Tables wait until their defaults are known.

@@ -13,6 +13,7 @@ type Config struct {
 	GCS            GCS            `yaml:"gcs"`
 	Azure          Azure          `yaml:"azure"`
 	MySQL          MySQL          `yaml:"mysql"`
+	Transform      Transform      `yaml:"transform"`
 	// Capture is nil where the section is absent.
 	Capture  *Capture `yaml:"capture"`
 	Calendar Calendar `yaml:"calendar"`
@@ -56,6 +57,12 @@ type SASL struct {
 	// TokenFile and Extensions belong to oauthbearer.
 	TokenFile  string            `yaml:"token_file"`
 	Extensions map[string]string `yaml:"extensions"`
+}
+
+// Transform is what the transforms of all tables share.
+type Transform struct {
+	// HashSecret is the key of hashed columns.
+	HashSecret Secret `yaml:"hash_secret"`
 }
 
 // SchemaRegistry is where Avro schemas come from.
@@ -235,6 +242,15 @@ type Settings struct {
 	PartitionBy []string `yaml:"partition_by"`
 	// Columns maps column names to Delta or MySQL types.
 	Columns map[string]string `yaml:"columns"`
+	// IncludeColumns to RowFilter say what of the source comes into the table; names
+	// are the source's. Masks are the text in place of a value, Cast maps to types.
+	IncludeColumns []string          `yaml:"include_columns"`
+	ExcludeColumns []string          `yaml:"exclude_columns"`
+	HashColumns    []string          `yaml:"hash_columns"`
+	Mask           map[string]string `yaml:"mask"`
+	Rename         map[string]string `yaml:"rename"`
+	Cast           map[string]string `yaml:"cast"`
+	RowFilter      string            `yaml:"row_filter"`
 	// SchemaTopic is the topic of the connector's DDL, which gives the types of records
 	// without schemas.
 	SchemaTopic       string   `yaml:"schema_topic"`

@@ -86,11 +86,35 @@ func (r *reader) validate(cfg *Config, checks Checks) {
 			}
 		}
 		r.validateSchemaTopic(t, p)
+		r.validateTransform(cfg, t, p, checks)
 		if strings.HasSuffix(t.Format, "-avro") && cfg.SchemaRegistry.URL == "" {
 			r.at(p+".format", "%s needs schema_registry.url", t.Format)
 		}
 	}
 	r.validateTogether(cfg.Tables)
+}
+
+// validateTransform checks filters and transforms.
+func (r *reader) validateTransform(cfg *Config, t *Table, p string, checks Checks) {
+	for _, name := range slices.Sorted(maps.Keys(t.Cast)) {
+		if checks.ColumnType == nil {
+			break
+		}
+		if err := checks.ColumnType(t.Cast[name]); err != nil {
+			r.at(p+".cast."+name, "%v", err)
+		}
+	}
+	if checks.Transform == nil {
+		return
+	}
+	err := checks.Transform(t, cfg.Transform.HashSecret)
+	if many, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, fault := range many.Unwrap() {
+			r.at(p, "%v", fault)
+		}
+	} else if err != nil {
+		r.at(p, "%v", err)
+	}
 }
 
 // validateSchemaTopic checks what the topic of a connector's DDL asks for.

@@ -41,7 +41,7 @@ func (l *Lane) apply(c *change.Change, old, new string, m snapshotter.Meta, take
 			return 0, nil, err
 		}
 		// A tombstone behind its delete says nothing new.
-		if fresh && (c.Op != change.Tombstone || l.stand(old).live) {
+		if fresh && (c.Op != change.Tombstone && !c.IfThere || l.stand(old).live) {
 			l.remove(old, m)
 			did = true
 		}

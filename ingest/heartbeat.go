@@ -27,6 +27,12 @@ func (l *Lane) addPartition(id change.PartitionID, start int64) *snapshotter.Par
 // was not committed is read again after a restart, and says the same.
 func (l *Lane) takeHeartbeat(p *snapshotter.Partition, r *change.Record, t int64) {
 	p.Next = r.Offset + 1
+	l.moveWatermark(p, r, t)
+}
+
+// moveWatermark moves a partition's watermark to a time that is no record's of the
+// table, not past the broker's.
+func (l *Lane) moveWatermark(p *snapshotter.Partition, r *change.Record, t int64) {
 	if r.Timestamp > 0 {
 		t = min(t, r.Timestamp*1000+l.o.MaxClockSkew.Microseconds())
 	}

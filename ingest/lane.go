@@ -427,6 +427,9 @@ func (l *Lane) take(p *snapshotter.Partition, r *change.Record, c *change.Change
 	if rej == nil {
 		switch {
 		case c.Op == change.Filtered, c.Op == change.Heartbeat, c.Op == change.Truncate && l.o.Truncate == Ignore:
+			if c.EventTime >= earliestTime { // a row that the filter leaves out
+				l.moveWatermark(p, r, c.EventTime)
+			}
 			l.p.Counts.Filtered++
 			l.p.Totals.Filtered++
 			return false, nil

@@ -43,6 +43,7 @@ func (l *Lane) load() error {
 			return err
 		}
 	}
+	l.noteTransform()
 	if err := l.repairLists(); err != nil {
 		return err
 	}
@@ -163,7 +164,7 @@ func (l *Lane) setFormat(format string) (err error) {
 		return fmt.Errorf("table %s: %w", l.o.Name, err)
 	}
 	l.queue.format = format
-	l.decoder, err = decode.New(format, l.o.Decode)
+	l.decoder, err = newDecoder(format, &l.o)
 	l.tellGaps(format)
 	return err
 }
@@ -547,7 +548,7 @@ func (l *Lane) findFirstLabel() (ready bool, err error) {
 	if len(l.key) == 0 {
 		return false, fmt.Errorf("table %s: %w: all records so far are TRUNCATEs, which name none; set --key COLUMN[,COLUMN] (or key: in the configuration) to the columns that tell rows apart", l.o.Name, ErrNoKey)
 	}
-	p := &progress.Progress{LastSeal: -1}
+	p := &progress.Progress{LastSeal: -1, Transform: l.o.Transform.Fingerprint()}
 	p.State.First, p.State.Open = first, first
 	p.State.Wait = l.o.DriftWait.Microseconds()
 	l.p = p

@@ -13,6 +13,7 @@ import (
 	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/ingest/change"
 	"github.com/gscd-io/gscd/ingest/decode"
+	"github.com/gscd-io/gscd/ingest/transform"
 	"github.com/gscd-io/gscd/savepoint"
 	"github.com/gscd-io/gscd/snapshotter"
 )
@@ -57,6 +58,9 @@ type Options struct {
 	Decode decode.Options
 	// SchemaTopic, where set, gives the types of records without schemas.
 	SchemaTopic *SchemaTopic
+	// Transform, where set, leaves out columns and rows, hides values and renames
+	// columns before anything else is done. Names elsewhere here are the table's.
+	Transform *transform.Rules
 	// Columns are the declared types of columns.
 	Columns map[string]schema.Type
 

@@ -77,7 +77,7 @@ func newQueue(source Source, o *Options) *queue {
 		q.workers.Go(func() {
 			decoders := map[string]decode.Decoder{}
 			for c := range q.work {
-				c.broken = Caught(func() error { return c.decode(decoders, &o.Decode) })
+				c.broken = Caught(func() error { return c.decode(decoders, o) })
 				close(c.ready)
 			}
 		})
@@ -87,11 +87,11 @@ func newQueue(source Source, o *Options) *queue {
 
 // decode fills in changes and errs. Its own error is a *SourceError: a record must
 // wait for its schema, and so must all of the chunk.
-func (c *chunk) decode(decoders map[string]decode.Decoder, o *decode.Options) error {
+func (c *chunk) decode(decoders map[string]decode.Decoder, o *Options) error {
 	d := decoders[c.format]
 	if d == nil {
 		var err error
-		if d, err = decode.New(c.format, *o); err != nil {
+		if d, err = newDecoder(c.format, o); err != nil {
 			// The lane has made one of this format and these options before.
 			for i := range c.errs {
 				c.errs[i] = err

@@ -336,6 +336,7 @@ func (l *Lane) evidence(ends []snapshotter.End, d snapshotter.Decision, clock ti
 		Lines: s.Lines, Counts: l.p.Counts, Rows: l.p.Rows, Late: l.late, Foreign: l.p.Foreign, Slice: l.p.Slice,
 		DeadLetters: l.p.DeadLettersAsOf(func(string) bool { return true }), // none is of a label to come
 	}
+	e.Transform = l.p.Transform
 	if l.queue.format != decode.Auto {
 		e.Format = l.queue.format
 	}

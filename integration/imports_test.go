@@ -55,6 +55,8 @@ var layers = []rule{
 	{"ingest/change", []string{"ddl"}},
 	// Records of raw binlog events are read as capture reads a log.
 	{"ingest/decode", []string{"ddl", "ingest/change", "capture/event", "capture/binlog"}},
+	// What it changes is what a decoder gives.
+	{"ingest/transform", []string{"ddl", "delta/expr", "delta/schema", "ingest/change", "ingest/decode"}},
 	{"ingest/kafka", []string{"ingest/change"}},
 	// It gives the decoders what they ask for, in their words.
 	{"ingest/registry", []string{"ingest/decode"}},

@@ -74,6 +74,8 @@ type Progress struct {
 	RolledBack []RolledBack `json:"rolled_back,omitempty"`
 	// Deleted lists deleted savepoints, newest last; the oldest are dropped past 1,000.
 	Deleted []Deleted `json:"deleted,omitempty"`
+	// Transform says which columns and rows are taken, as the table's settings had it.
+	Transform string `json:"transform,omitempty"`
 	// Incomplete says from which label on labels are incomplete, and why; a complete load ends it.
 	Incomplete *Incomplete `json:"incomplete,omitempty"`
 	// Foreign lists the commits of other programs that changed rows while the
@@ -282,7 +284,9 @@ type Evidence struct {
 	Clock      string              `json:"clock"`
 	Partitions []PartitionEvidence `json:"partitions"`
 	// Format is that of the records, empty where none has shown it.
-	Format     string             `json:"format,omitempty"`
+	Format string `json:"format,omitempty"`
+	// Transform says which columns and rows were taken.
+	Transform  string             `json:"transform,omitempty"`
 	Lines      []snapshotter.Line `json:"lines,omitempty"`
 	Counts     Counts             `json:"counts"`
 	Rows       int64              `json:"rows"`

@@ -128,7 +128,7 @@ func (a *app) readConfig(flags ...config.Flag) (cfg *config.Config, name string,
 	}
 	cfg, err = config.Load(config.Input{
 		File: name, Data: data, Env: a.environ, Flags: flags,
-		Checks: config.Checks{Zone: checkZone, Format: checkFormat, ColumnType: checkColumnType},
+		Checks: config.Checks{Zone: checkZone, Format: checkFormat, ColumnType: checkColumnType, Transform: checkTransform},
 	})
 	return cfg, name, err
 }

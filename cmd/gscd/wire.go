@@ -110,7 +110,7 @@ func (a *app) decodeOptions(cfg *config.Config, t *config.Table) (o decode.Optio
 		DMS:        decode.DMS{BeforeImage: t.DMS.BeforeImage, BeforePrefix: t.DMS.BeforePrefix, KeyChanges: t.DMS.KeyChanges},
 		EventTime:  t.EventTime,
 		Tombstones: t.Tombstones,
-		KeyColumns: t.Key,
+		KeyColumns: keyColumns(t),
 	}
 	if !t.TombstonesChosen {
 		o.Tombstones = "" // so that a format which needs the choice asks for it
@@ -172,6 +172,10 @@ func (a *app) ingestOptions(ctx context.Context, cfg *config.Config, t *config.T
 	if o.DeadLetterStore, err = a.openStore(ctx, deadLetterAddress(t.Location)); err != nil {
 		return o, fmt.Errorf("table %s: dead letters: %w", t.Name, err)
 	}
+	if o.Transform, err = rulesOf(t, cfg.Transform.HashSecret); err != nil {
+		return o, usagef("table %s: %w", t.Name, err)
+	}
+	o.Columns = tableTypes(t, o.Transform, o.Columns)
 	if t.SchemaTopic != "" {
 		o.SchemaTopic = &ingest.SchemaTopic{Topic: t.SchemaTopic, Open: a.schemaConsumer(cfg, t, &o)}
 	}

@@ -169,6 +169,9 @@ type Change struct {
 	KeyUnsure bool
 	// Schema is set for the Op Schema alone.
 	Schema *SchemaChange
+	// IfThere marks a delete of a row that may never have been: without one it says
+	// nothing, and nothing of it is remembered.
+	IfThere bool
 	// OldKeyHeader tells that this is the second half of a key change that came as two records.
 	OldKeyHeader, NewKeyHeader bool
 }
