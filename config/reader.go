@@ -306,7 +306,7 @@ func hint(key string, v reflect.Value) string {
 	if strings.HasPrefix(key, "then ") {
 		return `: put a policy with commas into quotes`
 	}
-	if len(here) <= 12 {
+	if len(here) <= 14 {
 		return ": known are " + strings.Join(here, ", ")
 	}
 	return ""
