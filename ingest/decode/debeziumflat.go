@@ -234,6 +234,11 @@ func (d *debeziumFlat) decode(rec *change.Record, out *change.Change) error {
 	if err := d.origin(out); err != nil {
 		return err
 	}
+	if d.opts.Tombstones == "delete" {
+		// A tombstone has no place in the log, and one that is sent again deletes again: so
+		// must the changes behind it be taken again.
+		out.Position, out.HasPosition, out.GTID = change.Position{}, false, ""
+	}
 	if out.Op == change.Delete {
 		e.before, e.after = e.after, e.before
 	}

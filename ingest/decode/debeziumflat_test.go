@@ -78,6 +78,17 @@ func TestDebeziumFlat(t *testing.T) {
 	}
 }
 
+// Where deletes are tombstones, which have no position, no change has one: a stretch that
+// is sent twice has to be taken twice, all of it.
+func TestDebeziumFlatTombstonesHaveNoPlace(t *testing.T) {
+	for choice, want := range map[string]bool{"": true, "ignore": true, "delete": false} {
+		got, err := decodeAs(t, DebeziumFlat, Options{Tombstones: choice}, "", `{"id":1,"__op":"c","__deleted":"false",`+flatMeta+`}`)
+		if err != nil || got.HasPosition != want || (got.GTID != "") != want || !got.EventTimeIsCommit || got.EventTime != 1657936800123000 {
+			t.Errorf("tombstones %q: %+v, %v", choice, got, err)
+		}
+	}
+}
+
 func specOf(t testing.TB, text string) ColumnSpec {
 	t.Helper()
 	spec, err := ParseColumnType(text)

@@ -98,6 +98,7 @@ func Gaps(format string, o *Options) (out []Gap) {
 		// What the configuration has chosen is no gap.
 		case (g.Want == WantEventTime || g.Want == WantCommitTime) && o.EventTime != "" && o.EventTime != "source":
 			continue
+		case g.Want == WantPosition && format == DebeziumFlat && o.Tombstones == "delete": // which have none
 		case word != never:
 			g.Unless = word
 		}
