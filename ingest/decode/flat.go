@@ -31,6 +31,17 @@ func newFlat(o *Options, names []string) flat {
 	return flat{opts: o, cells: o.cells(), names: names, at: make([]token, len(names)), keyRows: newRowSchema(o, nil)}
 }
 
+// slot is the place of a name, -1 of one that does not matter. Members most often come
+// in the order of the names, so the search begins at from.
+func (f *flat) slot(name string, from int) int {
+	for i := from; i < len(f.names); i++ {
+		if f.names[i] == name {
+			return i
+		}
+	}
+	return slices.Index(f.names[:min(from, len(f.names))], name)
+}
+
 // read checks the whole value and notes where its members are.
 func (f *flat) read(value []byte) error {
 	s := &f.scan
@@ -45,6 +56,7 @@ func (f *flat) read(value []byte) error {
 		}
 		return fmt.Errorf("the value is %s, not an object", t.kind)
 	}
+	slot := -1
 	for i, first := i+1, true; ; first = false {
 		name, at := s.next(i, first)
 		if at < 0 {
@@ -56,7 +68,7 @@ func (f *flat) read(value []byte) error {
 			}
 			return nil
 		}
-		slot := slices.Index(f.names, view(value[name.start:name.end]))
+		slot = f.slot(view(value[name.start:name.end]), slot+1)
 		if slot >= 0 && f.at[slot].kind != kindNone {
 			s.failWith(int(name.start), errTwice)
 			return s.err

@@ -25,12 +25,11 @@ const gscdVersion = 1
 type gscd struct {
 	single
 	flat
-	columns, types, keyAt, before, after []token
+	before, after []token
 
 	shapes cache[*gscdShape]
 	last   *gscdShape
 	by     []byte // the text that a shape is found by, for reuse
-	lastBy []byte // that of last
 	row    []member
 	seen   recognition
 }
@@ -38,6 +37,7 @@ type gscd struct {
 // gscdShape is what is found once for the rows of one definition.
 type gscdShape struct {
 	*shape
+	raw     [3][]byte // columns, types and key, as written
 	rowKey  []int
 	keyCols *change.Columns
 }
@@ -81,13 +81,24 @@ func newGSCD(o *Options) *gscd {
 	d := &gscd{flat: newFlat(o.writtenAs(gscdConfigured), gscdNames)}
 	// No text stands for a cell that the source did not send: {} does.
 	d.cells.placeholder, d.cells.placeholder64, d.cells.empty = "\x00", "\x00", true
-	lists := map[int]*[]token{gscdColumns: &d.columns, gscdTypes: &d.types, gscdKey: &d.keyAt, gscdBefore: &d.before, gscdAfter: &d.after}
 	d.inside = func(slot, at int) (end int, took bool) {
-		list := lists[slot]
-		if list == nil || d.scan.b[at] != '[' {
+		if d.scan.b[at] != '[' {
 			return 0, false
 		}
-		*list, end = d.scan.elements(at, (*list)[:0])
+		switch slot {
+		case gscdBefore:
+			d.before, end = d.scan.elements(at, d.before[:0])
+		case gscdAfter:
+			d.after, end = d.scan.elements(at, d.after[:0])
+		case gscdColumns, gscdTypes, gscdKey:
+			// Most often they are those of the record before, which were read.
+			if d.last == nil || !bytes.HasPrefix(d.scan.b[at:], d.last.raw[slot-gscdColumns]) {
+				return 0, false
+			}
+			end = at + len(d.last.raw[slot-gscdColumns])
+		default:
+			return 0, false
+		}
 		return end, true
 	}
 	return d
@@ -150,7 +161,7 @@ func (d *gscd) recognised() recognition { return d.seen }
 
 // Decode implements Decoder.
 func (d *gscd) Decode(rec *change.Record, arena *change.Arena, out *change.Change) error {
-	d.columns, d.types, d.keyAt, d.before, d.after = d.columns[:0], d.types[:0], d.keyAt[:0], d.before[:0], d.after[:0]
+	d.before, d.after = d.before[:0], d.after[:0]
 	return d.oneRow(rec, arena, out, reading{seen: &d.seen, key: d.recordKey, row: d.decode})
 }
 
@@ -241,6 +252,14 @@ func (d *gscd) definition(rec *change.Record, out *change.Change) error {
 
 func (d *gscd) flag(slot int) bool { return d.at[slot].kind == kindTrue }
 
+// textOf is a member that is a string, else "".
+func (d *gscd) textOf(slot int) (string, error) {
+	if d.at[slot].kind != kindString {
+		return "", nil
+	}
+	return text(d.cells.b, d.at[slot], d.cells.arena)
+}
+
 // origin fills in where and when the change was made.
 func (d *gscd) origin(rec *change.Record, out *change.Change) (err error) {
 	if err := d.when(gscdTime, micros, rec, out); err != nil {
@@ -250,12 +269,11 @@ func (d *gscd) origin(rec *change.Record, out *change.Change) (err error) {
 	if out.Server.ID, err = d.integer(gscdServer); err != nil {
 		return err
 	}
-	for slot, to := range map[int]*string{gscdName: &out.Server.Name, gscdGTID: &out.GTID} {
-		if t := d.at[slot]; t.kind == kindString {
-			if *to, err = text(d.cells.b, t, d.cells.arena); err != nil {
-				return err
-			}
-		}
+	if out.Server.Name, err = d.textOf(gscdName); err != nil {
+		return err
+	}
+	if out.GTID, err = d.textOf(gscdGTID); err != nil {
+		return err
 	}
 	if out.Op == change.Read {
 		if d.flag(gscdFirst) {
@@ -359,15 +377,20 @@ func (d *gscd) keyOf(s *gscdShape, out *change.Change) error {
 
 // shape finds that of the record's definition.
 func (d *gscd) shape() (*gscdShape, error) {
-	d.by = d.by[:0]
-	for _, slot := range []int{gscdColumns, gscdTypes, gscdKey} {
-		if d.at[slot].kind != kindArray {
-			return nil, fmt.Errorf("%s is missing", gscdNames[slot])
+	same := d.last != nil
+	for i := range len(gscdShape{}.raw) {
+		t := d.at[gscdColumns+i]
+		if t.kind != kindArray {
+			return nil, fmt.Errorf("%s is missing", gscdNames[gscdColumns+i])
 		}
-		d.by = append(append(d.by, d.cells.raw(d.at[slot])...), 0)
+		same = same && bytes.Equal(d.cells.raw(t), d.last.raw[i])
 	}
-	if d.last != nil && bytes.Equal(d.by, d.lastBy) {
+	if same {
 		return d.last, nil
+	}
+	d.by = d.by[:0]
+	for i := range len(gscdShape{}.raw) {
+		d.by = append(append(d.by, d.cells.raw(d.at[gscdColumns+i])...), 0)
 	}
 	s, ok := d.shapes.get(d.by)
 	if !ok {
@@ -377,44 +400,53 @@ func (d *gscd) shape() (*gscdShape, error) {
 		}
 		d.shapes.put(string(d.by), s)
 	}
-	d.last, d.lastBy = s, append(d.lastBy[:0], d.by...)
+	d.last = s
 	return s, nil
 }
 
 func (d *gscd) build() (*gscdShape, error) {
-	if len(d.columns) != len(d.types) {
+	var lists [3][]token
+	s := &gscdShape{keyCols: &change.Columns{FromSchema: true}}
+	for i := range lists {
+		t := d.at[gscdColumns+i]
+		s.raw[i] = bytes.Clone(d.cells.raw(t))
+		var end int
+		if lists[i], end = d.scan.elements(int(t.start), nil); end < 0 {
+			return nil, d.scan.err
+		}
+	}
+	columns, types := lists[0], lists[1]
+	if len(columns) != len(types) {
 		return nil, errGSCDRow
 	}
-	names := make([]string, len(d.columns))
+	names := make([]string, len(columns))
 	fields := make(map[string]codec, len(names))
 	for i := range names {
-		if d.columns[i].kind != kindString || d.types[i].kind != kindString {
+		if columns[i].kind != kindString || types[i].kind != kindString {
 			return nil, errors.New("a name or type of a column is no string")
 		}
-		name, err := text(d.cells.b, d.columns[i], &change.Arena{})
+		name, err := text(d.cells.b, columns[i], &change.Arena{})
 		if err != nil {
 			return nil, err
 		}
-		mysqlType, err := text(d.cells.b, d.types[i], &change.Arena{})
+		mysqlType, err := text(d.cells.b, types[i], &change.Arena{})
 		if err != nil {
 			return nil, err
 		}
 		names[i] = strings.Clone(name)
-		fields[names[i]] = gscdCodec(mysqlType)
+		fields[names[i]] = gscdCodec(strings.Clone(mysqlType))
 	}
-	rows := newRowSchema(d.opts, fields)
-	shape, err := rows.shapeOf(names)
-	if err != nil {
+	var err error
+	if s.shape, err = newRowSchema(d.opts, fields).shapeOf(names); err != nil {
 		return nil, err
 	}
-	s := &gscdShape{shape: shape, keyCols: &change.Columns{FromSchema: true}}
-	for _, t := range d.keyAt {
+	for _, t := range lists[2] {
 		at, err := d.cells.whole(t)
 		if err != nil || at < 0 || at >= int64(len(names)) {
 			return nil, fmt.Errorf("key names column %.20s of %d", d.cells.raw(t), len(names))
 		}
 		s.rowKey = append(s.rowKey, int(at))
-		s.keyCols.List = append(s.keyCols.List, shape.cols.List[at])
+		s.keyCols.List = append(s.keyCols.List, s.cols.List[at])
 	}
 	return s, nil
 }
