@@ -29,6 +29,7 @@ type avro struct {
 	before, after []int32
 	source        avroSource
 	op, status    string
+	deleted       avroScalar
 	tsMs          sourceTime
 
 	beforeRoom, afterRoom, keyRoom []int32
@@ -141,6 +142,8 @@ func (d *avro) tombstone(rec *change.Record, out *change.Change) error {
 	return needKey(out, err, "a tombstone that is to delete")
 }
 
+var errNoAvroOp = errors.New("no envelope: op and source are missing; rows that were flattened (ExtractNewRecordState) show it by __op or __deleted: set add.fields to op")
+
 // mustWait tells that a schema could not be had. (errors.As would allocate for nil too.)
 func mustWait(err error) bool {
 	if err == nil {
@@ -166,13 +169,16 @@ func (d *avro) decode(rec *change.Record, out *change.Change) error {
 	if err := d.read(s, rec.Value, at); err != nil {
 		return fmt.Errorf("%s: %w", id, err)
 	}
+	if s.flat {
+		return d.decodeFlat(s, rec, out)
+	}
 	if s.has&hasOp == 0 {
 		if d.says(s) {
 			d.seen = neutral
 			*out = change.Change{Op: change.Filtered, ProcessingTime: d.tsMs.n}
 			return nil
 		}
-		return errNoOp
+		return errNoAvroOp
 	}
 	if err := d.setOp(out); err != nil {
 		return err
@@ -191,10 +197,16 @@ func (d *avro) decode(rec *change.Record, out *change.Change) error {
 			out.Op, out.Load = change.Read, load
 		}
 	}
-	if err := d.origin(out); err != nil {
-		return err
+	return d.fill(s, rec, out)
+}
+
+// fill fills in what is known of a change whose op is.
+func (d *avro) fill(s *avroSchema, rec *change.Record, out *change.Change) error {
+	err := d.origin(out)
+	if err == nil {
+		err = d.cellsOf(s, rec, out)
 	}
-	if err := d.cellsOf(s, rec, out); err != nil {
+	if err != nil {
 		return err
 	}
 	if d.opts.EventTime == "kafka" && rec.Timestamp > 0 {
@@ -208,7 +220,10 @@ func (d *avro) read(s *avroSchema, value []byte, at int) error {
 	r := &d.cells
 	r.reset(value, at)
 	d.before, d.after, d.op, d.status, d.tsMs = nil, nil, "", "", sourceTime{}
-	d.source = avroSource{}
+	d.source, d.deleted = avroSource{}, avroScalar{}
+	if s.flat {
+		d.after = d.afterRoom[:0]
+	}
 	i := at
 	for f := 0; f < len(s.roles) && i >= 0; f++ {
 		t := s.root.fields[f].typ
@@ -233,9 +248,19 @@ func (d *avro) read(s *avroSchema, value []byte, at int) error {
 			var v avroScalar
 			v, i = r.scalar(t, i)
 			d.tsMs = v.time()
+		case roleColumn:
+			d.after = append(d.after, int32(i))
+			i = r.skip(t, i, 1)
+		case roleDeleted:
+			d.deleted, i = r.scalar(t, i)
+		case roleSlot:
+			d.source.at[s.source[f]], i = r.scalar(t, i)
 		default:
 			i = r.skip(t, i, 1)
 		}
+	}
+	if s.flat {
+		d.afterRoom = d.after
 	}
 	if i < 0 {
 		return r.err

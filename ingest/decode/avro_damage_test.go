@@ -239,6 +239,7 @@ func FuzzAvroSchema(f *testing.F) {
 	value := appendAvro(nil, parsedAvro(f, avroZoo), avroChange("u", zooRow(1), zooRow(2)))
 	f.Add(avroZoo, value)
 	f.Add(avroEnvelope(avroRow2), []byte{0, 2, 2, 0})
+	f.Add(`{"type":"record","name":"V","fields":[{"name":"id","type":"long"},{"name":"__deleted","type":"string"},{"name":"__file","type":"string"},{"name":"__pos","type":"int"}]}`, []byte("\x02\x02a\x06b.1\x02"))
 	f.Add(`{"type":"record","name":"r","fields":[{"name":"after","type":{"type":"record","name":"A","fields":[{"name":"a","type":"A"}]}},{"name":"op","type":"string"}]}`, []byte{2})
 	f.Fuzz(func(t *testing.T, text string, value []byte) {
 		d := avroDecoder(t, Options{}, text)

@@ -440,7 +440,7 @@ func TestAvroOtherRecords(t *testing.T) {
 		"heartbeat":   {`{"type":"record","name":"Heartbeat","fields":[{"name":"ts_ms","type":"long"}]}`, map[string]any{"ts_ms": 5}, ""},
 		"transaction": {`{"type":"record","name":"T","fields":[{"name":"status","type":"string"},{"name":"id","type":"string"},{"name":"ts_ms","type":"long"}]}`, map[string]any{"status": "BEGIN", "id": "x", "ts_ms": 5}, ""},
 		"ddl":         {`{"type":"record","name":"D","fields":[{"name":"databaseName","type":["null","string"]},{"name":"ddl","type":["null","string"]}]}`, map[string]any{"ddl": "x"}, ""},
-		"flattened":   {`{"type":"record","name":"F","fields":[{"name":"id","type":"long"},{"name":"__op","type":"string"}]}`, map[string]any{"id": 1, "__op": "c"}, "no envelope"},
+		"another":     {`{"type":"record","name":"F","fields":[{"name":"id","type":"long"},{"name":"__z","type":"string"}]}`, map[string]any{"id": 1, "__z": "c"}, "no envelope"},
 		"no source":   {`{"type":"record","name":"F","fields":[{"name":"op","type":"string"}]}`, map[string]any{"op": "c"}, "no source block"},
 	} {
 		d := avroDecoder(t, Options{}, c.schema)
@@ -549,6 +549,78 @@ func TestAvroText(t *testing.T) {
 		key, value, err := AvroText(&c.rec, Avro{}, schemas)
 		if key != c.key || value != c.value || (err == nil) != (c.fault == "") || err != nil && !strings.Contains(err.Error(), c.fault) {
 			t.Errorf("%q %q %v, want %q %q %q", key, value, err, c.key, c.value, c.fault)
+		}
+	}
+}
+
+// TestAvroFlat: flattened rows, which say by fields with __ what they have lost.
+func TestAvroFlat(t *testing.T) {
+	const meta = `,{"name":"__deleted","type":["null","string"]},{"name":"__op","type":["null","string"]},{"name":"__db","type":["null","string"]},{"name":"__source_table","type":["null","string"]},` +
+		`{"name":"__name","type":["null","string"]},{"name":"__server_id","type":["null","long"]},{"name":"__file","type":["null","string"]},{"name":"__pos","type":["null","long"]},{"name":"__row","type":["null","int"]},` +
+		`{"name":"__source_ts_ms","type":["null","long"]},{"name":"__snapshot","type":["null","string"]},{"name":"__ts_ms","type":["null","long"]},{"name":"__other","type":"int"}`
+	flat := func(fields string) string {
+		return `{"type":"record","name":"Value","fields":[{"name":"id","type":"long"},{"name":"op","type":["null","string"]}` + fields + `]}`
+	}
+	row := func(more map[string]any) map[string]any {
+		v := map[string]any{
+			"id": 5, "op": "column", "__deleted": "false", "__op": "u", "__db": "d", "__source_table": "t", "__name": "n", "__server_id": 7, "__file": "b.000003", "__pos": 99, "__row": 1,
+			"__source_ts_ms": 1657843200123, "__snapshot": "false", "__ts_ms": 9, "__other": 1,
+		}
+		maps.Copy(v, more)
+		return v
+	}
+	key := `{"type":"record","name":"Key","fields":[{"name":"id","type":"long"}]}`
+	for _, c := range []struct {
+		name, fields string
+		value        map[string]any
+		o            Options
+		op           change.Op
+		fault        string
+	}{
+		{"an update", meta, row(nil), Options{}, change.Update, ""},
+		{"by auto", meta, row(nil), Options{Source: "d.t"}, change.Update, ""},
+		{"an insert", meta, row(map[string]any{"__op": nil}), Options{}, change.Insert, ""},
+		{"a delete", meta, row(map[string]any{"__deleted": "true"}), Options{}, change.Delete, ""},
+		{"a delete by __op", meta, row(map[string]any{"__op": "d"}), Options{}, change.Delete, ""},
+		{"a read", meta, row(map[string]any{"__op": "r", "__snapshot": "last"}), Options{}, change.Read, ""},
+		{"of another table", meta, row(map[string]any{"__db": "e"}), Options{Source: "d.t"}, change.Filtered, ""},
+		{"of no table", meta, row(map[string]any{"__db": nil}), Options{Source: "d.t"}, 0, "which table"},
+		{"an op that is none", meta, row(map[string]any{"__op": "z"}), Options{}, 0, `unknown __op "z"`},
+		{"only __op", `,{"name":"__op","type":"string"}`, row(nil), Options{}, 0, ErrTombstones.Error()},
+		{"only __op, chosen", `,{"name":"__op","type":"string"}`, row(nil), Options{Tombstones: "delete"}, change.Update, ""},
+		{"__op twice", `,{"name":"__op","type":"string"},{"name":"__op","type":"string"}`, row(nil), Options{}, 0, "twice"},
+	} {
+		text := flat(c.fields)
+		c.o.Schemas = schemasOf{{ContentID, 1}: {text}, {ContentID, 2}: {key}}
+		d, err := New(map[bool]string{true: Auto, false: DebeziumAvro}[c.name == "by auto"], c.o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ch change.Change
+		err = d.Decode(&change.Record{Key: confluentFrame(2, []byte{10}), Value: confluentFrame(1, appendAvro(nil, parsedAvro(t, text), c.value))}, &change.Arena{}, &ch)
+		var e *Error
+		if c.fault != "" {
+			if !errors.As(err, &e) || !strings.Contains(err.Error(), c.fault) {
+				t.Errorf("%s: %v", c.name, err)
+			}
+			continue
+		}
+		if err != nil || ch.Op != c.op || d.Format() != DebeziumAvro {
+			t.Errorf("%s: %s %v", c.name, ch.Op, err)
+			continue
+		}
+		cells, columns := ch.After, ch.Columns
+		if c.op == change.Delete {
+			cells, columns = ch.Before, ch.BeforeColumns
+		}
+		switch {
+		case c.op == change.Filtered:
+		case len(columns.List) != 2 || columns.List[1].Name != "op" || cells[0] != schema.IntValue(5) || cells[1] != schema.StringValue("column") || ch.Key[0] != schema.IntValue(5):
+			t.Errorf("%s: %+v", c.name, ch)
+		case c.fields == meta && (ch.Position != (change.Position{File: 3, Pos: 99, Row: 1}) || ch.EventTime != 1657843200123000 || ch.Server != (change.Server{Name: "n", ID: 7}) || ch.ProcessingTime != 9):
+			t.Errorf("%s: %+v", c.name, ch)
+		case c.fields != meta && (ch.HasPosition || ch.EventTime != 0):
+			t.Errorf("%s: %+v", c.name, ch)
 		}
 	}
 }

@@ -16,6 +16,10 @@ const (
 	roleOp
 	roleTime
 	roleStatus
+	// Of flattened rows: a column, __deleted, and a member of the source block.
+	roleColumn
+	roleDeleted
+	roleSlot
 )
 
 // avroSchema is what one schema means to a decoder.
@@ -30,7 +34,8 @@ type avroSchema struct {
 	after  *avroRow
 	// key is the root record as a row.
 	key    *avroRow
-	source []slot // of the fields of the source block
+	source []slot // of the fields of the source block, or of the root where it is flat
+	flat   bool   // a flattened row
 }
 
 // avroRows finds the shape of rows; equal ones share it across schemas.
@@ -68,6 +73,9 @@ var errNoRecord = errors.New("the schema is no record")
 func (w *avroRows) envelope(t *avroType) (*avroSchema, error) {
 	if t.kind != avroRecord {
 		return nil, errNoRecord
+	}
+	if w.isFlat(t) {
+		return w.flat(t)
 	}
 	s := &avroSchema{root: t, roles: make([]avroRole, len(t.fields))}
 	var err error

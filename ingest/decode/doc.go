@@ -75,6 +75,9 @@
 // and the like without them are timestamp, local-timestamp-millis timestamp_ntz.
 // A union of several types beside null is untyped: each cell has its own type.
 //
+// A schema without an envelope that has a member of add.fields (__op, __deleted, …) is
+// that of flattened rows.
+//
 // # Maxwell, points decided
 //
 // A record needs database, type and, for rows, table and data. The position is
