@@ -251,6 +251,8 @@ type Settings struct {
 	Rename         map[string]string `yaml:"rename"`
 	Cast           map[string]string `yaml:"cast"`
 	RowFilter      string            `yaml:"row_filter"`
+	// ShardColumn names the shard of each row, in the key; nil for none.
+	ShardColumn *ShardColumn `yaml:"shard_column"`
 	// SchemaTopic is the topic of the connector's DDL, which gives the types of records
 	// without schemas.
 	SchemaTopic       string   `yaml:"schema_topic"`
@@ -274,6 +276,13 @@ type Settings struct {
 	MaxRecord        Size       `yaml:"max_record" default:"64MiB"`
 	Seal             Seal       `yaml:"seal"`
 	Retention        Retention  `yaml:"retention"`
+}
+
+// ShardColumn is a column of the table that the source does not have.
+type ShardColumn struct {
+	Name string `yaml:"name"`
+	// From is topic, database, table or server.
+	From string `yaml:"from" default:"topic"`
 }
 
 // Debezium says how records without schemas encode values; "" is unknown.

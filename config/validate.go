@@ -357,6 +357,8 @@ func (r *reader) validateTable(t *Table, p string) {
 	if t.Source != "" {
 		if db, name, ok := strings.Cut(t.Source, "."); !ok || db == "" || name == "" {
 			r.at(p+".source", "%q is no table: write DATABASE.TABLE", t.Source)
+		} else if _, err := path.Match(t.Source, ""); err != nil {
+			r.at(p+".source", "%q is no pattern of tables: * is any text, ? a character, [0-9] one of some", t.Source)
 		}
 	}
 	if t.Seal.Proof == "heartbeat" && t.Seal.Topic == "" {

@@ -208,6 +208,9 @@ func (l *Lane) remove(key string, m snapshotter.Meta) {
 // applyTruncate takes away every row below the truncate's position.
 func (l *Lane) applyTruncate(c *change.Change, m snapshotter.Meta) (fate, *rejection, error) {
 	switch {
+	case l.o.Transform.Sharded() != "":
+		return 0, nil, fmt.Errorf("%w: a TRUNCATE of shard %s came, and rows of one shard alone are not taken away: set truncate: ignore to go on, delete them by a load of the day (gscd load), or at the source",
+			ErrRefused, strings.TrimSuffix(c.Server.Name, "/"))
 	case l.o.Truncate == Fail:
 		return 0, nil, fmt.Errorf("%w: a TRUNCATE came (truncate: fail)", ErrRefused)
 	case !c.HasPosition && len(l.state().Partitions) > 1:

@@ -169,6 +169,9 @@ func (o *Options) setDefaults() {
 	str(&o.DDL, Follow)
 	str(&o.BadValue, DeadLetter)
 	str(&o.Reload, Replace)
+	if o.Transform.Sharded() != "" {
+		o.Reload = Merge // a load of one shard says nothing of the others
+	}
 	str(&o.Tombstones, Ignore)
 	str(&o.OnLostOffsets, Fail)
 	str(&o.Compacted, Refuse)

@@ -13,8 +13,12 @@ import (
 
 // rulesOf are a table's filters and transforms, nil for none.
 func rulesOf(t *config.Table, secret config.Secret) (*transform.Rules, error) {
+	var shard *transform.Shard
+	if c := t.ShardColumn; c != nil {
+		shard = &transform.Shard{Column: c.Name, From: c.From}
+	}
 	return transform.New(transform.Settings{
-		Include: t.IncludeColumns, Exclude: t.ExcludeColumns, Hash: t.HashColumns, Secret: []byte(secret.Reveal()),
+		Shard: shard, Include: t.IncludeColumns, Exclude: t.ExcludeColumns, Hash: t.HashColumns, Secret: []byte(secret.Reveal()),
 		Mask: t.Mask, Rename: t.Rename, Where: t.RowFilter, Key: t.Key,
 	})
 }
@@ -25,6 +29,9 @@ func checkTransform(t *config.Table, secret config.Secret) error {
 	var faults []error
 	if many, ok := err.(interface{ Unwrap() []error }); ok {
 		faults = many.Unwrap()
+	}
+	if c := t.ShardColumn; c != nil && (c.From == "table" || c.From == "database") && t.Source == "" {
+		faults = append(faults, errors.New("shard_column is from "+c.From+": set source to the tables to take, a pattern such as shop.orders_*"))
 	}
 	if t.RowFilter != "" {
 		if err := transform.CheckCondition(t.RowFilter); err != nil {

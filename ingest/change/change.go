@@ -172,6 +172,9 @@ type Change struct {
 	// IfThere marks a delete of a row that may never have been: without one it says
 	// nothing, and nothing of it is remembered.
 	IfThere bool
+	// Database and Table are those of the source, where Options.Source of the decoder
+	// asks for them.
+	Database, Table string
 	// OldKeyHeader tells that this is the second half of a key change that came as two records.
 	OldKeyHeader, NewKeyHeader bool
 }

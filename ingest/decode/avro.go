@@ -188,7 +188,7 @@ func (d *avro) decode(rec *change.Record, out *change.Change) error {
 	}
 	d.seen = own
 	src := &d.source
-	if out.Op == change.Filtered || d.opts.Source != "" && !isTable(d.opts.Source, src.str(slotDB), src.str(slotTable)) {
+	if out.Op == change.Filtered || d.opts.Source != "" && !d.opts.takes(src.str(slotDB), src.str(slotTable), out) {
 		*out = change.Change{Op: change.Filtered}
 		return nil
 	}

@@ -202,7 +202,7 @@ func (d *awsDMS) decode(rec *change.Record, out *change.Change) error {
 	}
 	d.seen = own
 	if d.opts.Source != "" {
-		if mine, err := d.spell(d.opts.Source, d.meta[dmsSchema], d.meta[dmsTable]); err != nil || !mine {
+		if mine, err := d.spell(out, d.meta[dmsSchema], d.meta[dmsTable]); err != nil || !mine {
 			out.Op = change.Filtered
 			return err
 		}

@@ -254,7 +254,7 @@ func (d *canal) decode(rec *change.Record, out *change.Change) error {
 	}
 	d.seen = own
 	if d.opts.Source != "" {
-		if mine, err := d.of(d.opts.Source, canalDatabase, canalTable); err != nil || !mine {
+		if mine, err := d.of(out, canalDatabase, canalTable); err != nil || !mine {
 			out.Op = change.Filtered
 			return err
 		}

@@ -151,7 +151,7 @@ func (d *debezium) decode(rec *change.Record, out *change.Change) error {
 		return err
 	}
 	d.seen = own
-	if out.Op == change.Filtered || d.opts.Source != "" && !src.of(d.opts.Source, r) {
+	if out.Op == change.Filtered || d.opts.Source != "" && !src.of(d.opts, r, out) {
 		*out = change.Change{Op: change.Filtered}
 		return nil
 	}

@@ -212,7 +212,7 @@ func (d *debeziumFlat) decode(rec *change.Record, out *change.Change) error {
 		if src.at[slotDB].kind != kindString || src.at[slotTable].kind != kindString {
 			return errNoTable
 		}
-		if !src.of(d.opts.Source, r) {
+		if !src.of(d.opts, r, out) {
 			*out = change.Change{Op: change.Filtered}
 			return nil
 		}

@@ -39,8 +39,8 @@ const DefaultUnavailable = "__debezium_unavailable_value"
 // Options is what the configuration says about a table's records. It is not
 // changed by the decoders made of it.
 type Options struct {
-	// Source is the one table to take, "db.table"; all others are Filtered.
-	// Empty takes all.
+	// Source is the one table to take, "db.table", or a pattern of tables (see
+	// CheckSource); all others are Filtered. Empty takes all.
 	Source string
 	// Columns gives types by column name, without regard to case. They go
 	// before what the records' own schema says.
@@ -70,6 +70,7 @@ type Options struct {
 	KeyColumns []string
 
 	columns    map[string]codec // Columns by lower-case name, hints applied
+	pattern    bool             // Source is one
 	timeColumn string           // of EventTime "column:NAME"
 }
 
@@ -124,8 +125,14 @@ func (o Options) checked() (*Options, error) {
 	if o.History != nil && o.Tombstones == "delete" && o.Source == "" {
 		return nil, errors.New("decode options: a tombstone does not say of which table it is: with a schema topic and tombstones \"delete\" set the source, database.table")
 	}
-	if o.Source != "" && !strings.Contains(o.Source, ".") {
-		return nil, fmt.Errorf("decode options: source is %q, set database.table", o.Source)
+	if o.Source != "" {
+		var err error
+		if o.pattern, err = CheckSource(o.Source); err != nil {
+			return nil, fmt.Errorf("decode options: %w", err)
+		}
+		if o.pattern && o.History != nil && o.Tombstones == "delete" {
+			return nil, errors.New("decode options: a tombstone does not say of which table it is: with a schema topic and tombstones \"delete\" the source must be one table")
+		}
 	}
 	if o.UnavailableValue == "" {
 		o.UnavailableValue = DefaultUnavailable

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/gscd-io/gscd/ingest/change"
 )
@@ -150,11 +149,11 @@ func (f *flat) integer(slot int) (int64, error) {
 }
 
 // of reports whether two members spell the table "db.table".
-func (f *flat) of(table string, db, name int) (bool, error) {
-	return f.spell(table, f.at[db], f.at[name])
+func (f *flat) of(out *change.Change, db, name int) (bool, error) {
+	return f.spell(out, f.at[db], f.at[name])
 }
 
-func (f *flat) spell(table string, db, name token) (bool, error) {
+func (f *flat) spell(out *change.Change, db, name token) (bool, error) {
 	if db.kind != kindString || name.kind != kindString {
 		return false, nil
 	}
@@ -166,8 +165,7 @@ func (f *flat) spell(table string, db, name token) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	rest, ok := strings.CutPrefix(table, d)
-	return ok && rest != "" && rest[0] == '.' && rest[1:] == n, nil
+	return f.opts.takes(d, n, out), nil
 }
 
 // namedKey takes the key from the cells of a row that an array of the record names.

@@ -200,7 +200,7 @@ func (d *gscd) decode(rec *change.Record, out *change.Change) error {
 	}
 	d.seen = own
 	if d.opts.Source != "" {
-		if mine, err := d.of(d.opts.Source, gscdDB, gscdTable); err != nil || !mine {
+		if mine, err := d.of(out, gscdDB, gscdTable); err != nil || !mine {
 			out.Op = change.Filtered
 			return err
 		}
@@ -225,7 +225,7 @@ func (d *gscd) definition(rec *change.Record, out *change.Change) error {
 		}
 	}
 	old, new := tables[0], tables[1]
-	if old == nil || d.opts.Source != "" && old.Database+"."+old.Name != d.opts.Source {
+	if old == nil || d.opts.Source != "" && !d.opts.takes(old.Database, old.Name, out) {
 		return nil
 	}
 	s := &change.SchemaChange{}

@@ -119,7 +119,7 @@ func (m *maxwell) decode(rec *change.Record, out *change.Change) error {
 	}
 	m.seen = own
 	if m.opts.Source != "" {
-		if mine, err := m.of(m.opts.Source, maxwellDatabase, maxwellTable); err != nil || !mine {
+		if mine, err := m.of(out, maxwellDatabase, maxwellTable); err != nil || !mine {
 			out.Op = change.Filtered
 			return err
 		}

@@ -109,7 +109,7 @@ func (d *ogg) decode(rec *change.Record, out *change.Change) error {
 	}
 	d.seen = own
 	if d.opts.Source != "" {
-		if mine, err := d.ofTable(d.opts.Source); err != nil || !mine {
+		if mine, err := d.ofTable(out); err != nil || !mine {
 			out.Op = change.Filtered
 			return err
 		}
@@ -128,13 +128,21 @@ func (d *ogg) decode(rec *change.Record, out *change.Change) error {
 
 // ofTable reports whether the record is of the table "owner.table": table may have a
 // catalog in front of the two.
-func (d *ogg) ofTable(table string) (bool, error) {
+func (d *ogg) ofTable(out *change.Change) (bool, error) {
 	name, err := text(d.cells.b, d.at[oggTable], d.cells.arena)
 	if err != nil {
 		return false, err
 	}
-	rest, ok := strings.CutSuffix(name, table)
-	return ok && (rest == "" || strings.HasSuffix(rest, ".")), nil
+	parts := strings.Split(name, ".")
+	if len(parts) < 2 {
+		return false, nil
+	}
+	mine := d.opts.takes(parts[len(parts)-2], parts[len(parts)-1], out)
+	if !d.opts.pattern {
+		rest, ok := strings.CutSuffix(name, d.opts.Source)
+		mine = ok && (rest == "" || strings.HasSuffix(rest, "."))
+	}
+	return mine, nil
 }
 
 // origin fills in when the change was made. pos is a place in the trail, which is

@@ -419,7 +419,7 @@ func (d *openProtocol) decode(rec *change.Record, out *change.Change) error {
 		return resolved(m.ts, out)
 	}
 	if d.opts.Source != "" {
-		if mine, err := d.mine(); err != nil || !mine {
+		if mine, err := d.mine(out); err != nil || !mine {
 			out.Op = change.Filtered
 			return err
 		}
@@ -466,7 +466,7 @@ func resolved(ts int64, out *change.Change) error {
 	return nil
 }
 
-func (d *openProtocol) mine() (bool, error) {
+func (d *openProtocol) mine(out *change.Change) (bool, error) {
 	m := &d.msg
 	if m.schema.kind != kindString || m.table.kind != kindString {
 		return false, nil
@@ -476,7 +476,7 @@ func (d *openProtocol) mine() (bool, error) {
 		return false, err
 	}
 	table, err := text(d.scannedKey, m.table, d.cells.arena)
-	return db+"."+table == d.opts.Source, err
+	return d.opts.takes(db, table, out), err
 }
 
 // row fills in key, before and after.

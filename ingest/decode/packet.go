@@ -528,7 +528,7 @@ func (d *packets) decode(rec *change.Record, out *change.Change) error {
 		return err
 	}
 	e := &d.walk.entry
-	if d.opts.Source != "" && d.text(e.schema)+"."+d.text(e.table) != d.opts.Source {
+	if d.opts.Source != "" && !d.opts.takes(d.text(e.schema), d.text(e.table), out) {
 		out.Op = change.Filtered
 		return nil
 	}

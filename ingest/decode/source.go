@@ -86,10 +86,10 @@ func (s *source) find(b []byte, members []member) error {
 }
 
 // of reports whether the change is of the table "db.table".
-func (s *source) of(table string, r *cells) bool {
+func (s *source) of(o *Options, r *cells, out *change.Change) bool {
 	db, ok1 := s.str(slotDB, r)
 	name, ok2 := s.str(slotTable, r)
-	return ok1 && ok2 && isTable(table, db, name)
+	return ok1 && ok2 && o.takes(db, name, out)
 }
 
 // isTable reports whether table is "db.name".

@@ -62,7 +62,25 @@ func (d *Decoder) Decode(rec *change.Record, arena *change.Arena, out *change.Ch
 		return err
 	}
 	switch out.Op {
-	case change.Filtered, change.Heartbeat, change.Truncate:
+	case change.Filtered, change.Heartbeat:
+		return nil
+	}
+	var shard string
+	if d.rules.shard != nil && out.Op != change.Tombstone {
+		var err error
+		if shard, err = d.rules.shardOf(rec, out); err != nil {
+			*out = change.Change{Op: out.Op}
+			return err
+		}
+		apart(out, shard)
+	} else if d.rules.shard != nil {
+		// A tombstone names its topic at most: without its shard its key is none.
+		if shard, _ = d.rules.shardOf(rec, out); shard == "" {
+			out.KeyColumns, out.Key = nil, nil
+		}
+	}
+	switch out.Op {
+	case change.Truncate:
 		return nil
 	case change.Schema:
 		s, err := d.rules.schema(out.Schema)
@@ -74,7 +92,7 @@ func (d *Decoder) Decode(rec *change.Record, arena *change.Arena, out *change.Ch
 	}
 	err := d.filter(out)
 	if err == nil && out.Op != change.Filtered {
-		err = d.columns(arena, out)
+		err = d.columns(arena, out, shard)
 	}
 	if err != nil {
 		*out = change.Change{Op: out.Op}
@@ -83,15 +101,15 @@ func (d *Decoder) Decode(rec *change.Record, arena *change.Arena, out *change.Ch
 }
 
 // columns changes the columns of row, row before and key.
-func (d *Decoder) columns(arena *change.Arena, out *change.Change) (err error) {
-	if out.Columns, out.After, _, err = d.row(arena, out.Columns, out.After); err != nil {
+func (d *Decoder) columns(arena *change.Arena, out *change.Change, shard string) (err error) {
+	if out.Columns, out.After, _, err = d.row(arena, out.Columns, out.After, shard); err != nil {
 		return err
 	}
-	if out.BeforeColumns, out.Before, _, err = d.row(arena, out.BeforeColumns, out.Before); err != nil {
+	if out.BeforeColumns, out.Before, _, err = d.row(arena, out.BeforeColumns, out.Before, shard); err != nil {
 		return err
 	}
 	var lost string
-	if out.KeyColumns, out.Key, lost, err = d.row(arena, out.KeyColumns, out.Key); err != nil {
+	if out.KeyColumns, out.Key, lost, err = d.row(arena, out.KeyColumns, out.Key, shard); err != nil {
 		return err
 	}
 	if lost != "" && !d.rules.ownKey {
@@ -100,7 +118,7 @@ func (d *Decoder) columns(arena *change.Arena, out *change.Change) (err error) {
 	return nil
 }
 
-func (d *Decoder) row(arena *change.Arena, cols *change.Columns, cells []schema.Value) (*change.Columns, []schema.Value, string, error) {
+func (d *Decoder) row(arena *change.Arena, cols *change.Columns, cells []schema.Value, shard string) (*change.Columns, []schema.Value, string, error) {
 	if cols == nil {
 		return nil, cells, "", nil
 	}
@@ -120,6 +138,10 @@ func (d *Decoder) row(arena *change.Arena, cols *change.Columns, cells []schema.
 	}
 	out := arena.Values(len(p.from))
 	for i, from := range p.from {
+		if from < 0 {
+			out[i] = schema.StringValue(shard)
+			continue
+		}
 		v := cells[from]
 		switch {
 		case v.Kind == schema.Null || v.Kind == schema.Unavailable:
@@ -137,6 +159,12 @@ func (d *Decoder) row(arena *change.Arena, cols *change.Columns, cells []schema.
 func (r *Rules) plan(cols *change.Columns) (*plan, error) {
 	p := &plan{out: &change.Columns{FromSchema: cols.FromSchema}, same: true}
 	seen := map[string]string{}
+	if r.shard != nil {
+		p.out.List = append(p.out.List, change.Column{Name: r.shard.Column, Type: schema.Of(schema.StringType)})
+		p.from, p.hashed, p.masked, p.masks = append(p.from, -1), append(p.hashed, false), append(p.masked, false), append(p.masks, schema.Value{})
+		p.same = false
+		seen[strings.ToLower(r.shard.Column)] = "shard_column"
+	}
 	for i, col := range cols.List {
 		name := strings.ToLower(col.Name)
 		if !r.takes(name) {

@@ -28,6 +28,8 @@ type Settings struct {
 	Rename map[string]string
 	// Where is the condition of the rows to take, in the language of package expr.
 	Where string
+	// Shard adds a column that names the shard, nil for none.
+	Shard *Shard
 	// Key are the configured key columns, by their names in the table; empty: those
 	// of the records.
 	Key []string
@@ -35,7 +37,7 @@ type Settings struct {
 
 // Empty reports that nothing is to be done.
 func (s *Settings) Empty() bool {
-	return len(s.Include)+len(s.Exclude)+len(s.Hash)+len(s.Mask)+len(s.Rename) == 0 && s.Where == ""
+	return len(s.Include)+len(s.Exclude)+len(s.Hash)+len(s.Mask)+len(s.Rename) == 0 && s.Where == "" && s.Shard == nil
 }
 
 // Rules are checked settings, safe for concurrent use.
@@ -44,6 +46,7 @@ type Rules struct {
 	mask, rename           map[string]string
 	where                  string
 	secret                 []byte
+	shard                  *Shard
 	ownKey                 bool // the key is configured
 	fingerprint            string
 }
@@ -55,7 +58,7 @@ func New(s Settings) (*Rules, error) {
 	}
 	r := &Rules{
 		include: set(s.Include), exclude: set(s.Exclude), hash: set(s.Hash), mask: folded(s.Mask), rename: folded(s.Rename),
-		where: strings.TrimSpace(s.Where), secret: s.Secret, ownKey: len(s.Key) > 0,
+		where: strings.TrimSpace(s.Where), secret: s.Secret, shard: s.Shard, ownKey: len(s.Key) > 0,
 	}
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
@@ -91,7 +94,24 @@ func New(s Settings) (*Rules, error) {
 		}
 		to[now] = name
 	}
+	if s.Shard != nil {
+		if s.Shard.Column == "" {
+			fault("shard_column has no name")
+		}
+		if !slices.Contains(ShardSources, s.Shard.From) {
+			fault("shard_column is from %q: write one of %s", s.Shard.From, strings.Join(ShardSources, ", "))
+		}
+		if len(s.Key) > 0 && !slices.ContainsFunc(s.Key, func(k string) bool { return strings.EqualFold(k, s.Shard.Column) }) {
+			fault("key lacks the shard's column %s: rows of two shards would be one", s.Shard.Column)
+		}
+		if _, taken := to[strings.ToLower(s.Shard.Column)]; taken {
+			fault("column %s is renamed to the shard's column %s", to[strings.ToLower(s.Shard.Column)], s.Shard.Column)
+		}
+	}
 	for _, key := range s.Key {
+		if s.Shard != nil && strings.EqualFold(key, s.Shard.Column) {
+			continue
+		}
 		name := strings.ToLower(r.SourceName(key))
 		if !r.takes(name) {
 			fault("key column %s is left out: rows would become one", key)
@@ -197,7 +217,8 @@ func (r *Rules) describe() string {
 		Mask    map[string]string `json:"mask,omitempty"`
 		Rename  map[string]string `json:"rename,omitempty"`
 		Where   string            `json:"where,omitempty"`
-	}{names(r.include), names(r.exclude), names(r.hash), secret, r.mask, r.rename, r.where})
+		Shard   *Shard            `json:"shard,omitempty"`
+	}{names(r.include), names(r.exclude), names(r.hash), secret, r.mask, r.rename, r.where, r.shard})
 	if err != nil {
 		return err.Error() // there is nothing in it that could fail
 	}
