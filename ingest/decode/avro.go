@@ -23,6 +23,7 @@ type avro struct {
 	json  *debezium // for keys in JSON
 	// values and keys are what the schemas mean that came before.
 	values, keys map[SchemaID]*avroSchema
+	kept         int // bytes of their texts
 
 	// Of the record at hand: where the fields of before and after begin, nil for
 	// null, and what the envelope says.
@@ -123,10 +124,17 @@ func (d *avro) learn(id SchemaID, known map[SchemaID]*avroSchema, find func(*avr
 	if err != nil {
 		s = &avroSchema{err: &Error{Reason: ReasonSchema, Err: fmt.Errorf("%s: %w", id, err)}}
 	}
-	if len(known) >= maxCached {
-		clear(known)
+	size := 0
+	for _, text := range texts {
+		size += len(text)
+	}
+	if len(known) >= maxCached || d.kept+size > maxCachedBytes {
+		clear(d.values)
+		clear(d.keys)
+		d.kept = 0
 	}
 	known[id] = s
+	d.kept += size
 	return s, nil
 }
 

@@ -624,3 +624,32 @@ func TestAvroFlat(t *testing.T) {
 		}
 	}
 }
+
+// TestAvroKept: a stream whose every record has another schema fills no memory.
+func TestAvroKept(t *testing.T) {
+	schemas := schemasOf{}
+	large := avroEnvelope(`{"name":"id","type":"long","doc":"` + strings.Repeat("x", 1<<20) + `"}`)
+	small := avroEnvelope(`{"name":"id","type":"long"}`)
+	for id := range int64(3 * maxCached) {
+		schemas[SchemaID{ContentID, 1 + id}] = []string{small}
+		if id < 40 {
+			schemas[SchemaID{ContentID, 1 + id}] = []string{large}
+		}
+	}
+	d := avroDecoder(t, Options{Schemas: schemas})
+	value := appendAvro(nil, parsedAvro(t, small), avroChange("c", nil, map[string]any{"id": 1}))
+	columns := map[*change.Columns]bool{}
+	for id := range uint32(3 * maxCached) {
+		var c change.Change
+		if err := d.Decode(&change.Record{Value: confluentFrame(1+id, value)}, &change.Arena{}, &c); err != nil {
+			t.Fatal(err)
+		}
+		columns[c.Columns] = true
+		if len(d.values) > maxCached || d.kept > maxCachedBytes {
+			t.Fatalf("%d schemas of %d bytes are kept", len(d.values), d.kept)
+		}
+	}
+	if len(columns) != 1 {
+		t.Errorf("%d shapes of one row", len(columns))
+	}
+}
