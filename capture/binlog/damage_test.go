@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/gscd-io/gscd/capture/binlog"
@@ -59,9 +60,18 @@ func readAll(log binlog.Log) (n int, err error) {
 }
 
 var damaged = []string{
+	"testdata/edge.000002", "testdata/flow.000005",
 	"binlog/blackbeam/mysql_type_bit.000001", "binlog/blackbeam/binlog-invisible-columns.000001",
 	"binlog/osheroff/mysql-bin.compressed", "binlog/blackbeam/binlog_transaction_with_GTID_TAG.000001",
 	"binlog/mariadb/maxwell-test_time.000001",
+}
+
+// logFile is a file of this package's test data, or of the shared one.
+func logFile(t testing.TB, name string) string {
+	if strings.HasPrefix(name, "testdata/") {
+		return name
+	}
+	return cdcFile(t, name)
 }
 
 // ends are the places between two events of a whole file.
@@ -79,7 +89,7 @@ func ends(raw []byte) map[int]bool {
 func TestTruncated(t *testing.T) {
 	for _, name := range damaged {
 		t.Run(name, func(t *testing.T) {
-			raw, err := os.ReadFile(cdcFile(t, name))
+			raw, err := os.ReadFile(logFile(t, name))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -111,7 +121,7 @@ func TestTruncated(t *testing.T) {
 // checksums it is an error.
 func TestTurnedBits(t *testing.T) {
 	for _, name := range damaged {
-		raw, err := os.ReadFile(cdcFile(t, name))
+		raw, err := os.ReadFile(logFile(t, name))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -149,7 +159,7 @@ func unsummed(raw []byte) []byte {
 
 func TestTurnedBitsWithoutChecksums(t *testing.T) {
 	for _, name := range damaged {
-		whole, err := os.ReadFile(cdcFile(t, name))
+		whole, err := os.ReadFile(logFile(t, name))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -171,7 +181,7 @@ func TestTurnedBitsWithoutChecksums(t *testing.T) {
 
 func FuzzReader(f *testing.F) {
 	for _, name := range damaged {
-		raw, err := os.ReadFile(cdcFile(f, name))
+		raw, err := os.ReadFile(logFile(f, name))
 		if err != nil {
 			f.Fatal(err)
 		}
