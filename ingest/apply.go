@@ -327,11 +327,16 @@ func (l *Lane) endLoads() error {
 			l.p.Counts.Touched += n
 		}
 		l.state().AddFloor(floor)
-		if i := l.p.Incomplete; i != nil && load.Label >= i.Since {
+		if i := l.p.Incomplete; i != nil && load.Label >= i.Since && !isBeforeLoss(floor, i) {
 			l.p.Incomplete = nil // a complete load stands for everything before it
 		}
 	}
 	return nil
+}
+
+// isBeforeLoss reports whether a load was read before rows went without events.
+func isBeforeLoss(load snapshotter.Meta, i *progress.Incomplete) bool {
+	return i.At != nil && load.HasPosition && load.Line == i.Line && load.Position.Compare(*i.At) < 0
 }
 
 // markIncomplete marks the open label and all later ones, until a complete load.

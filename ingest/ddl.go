@@ -37,6 +37,9 @@ func (l *Lane) applySchema(c *change.Change, m snapshotter.Meta) (fate, *rejecti
 	}
 	if s.RowsRemoved != "" {
 		l.markIncomplete(fmt.Sprintf("the source ran %s, which changes rows without change events for them", quote(s.RowsRemoved)))
+		if m.HasPosition {
+			l.p.Incomplete.At, l.p.Incomplete.Line = &m.Position, m.Line
+		}
 	}
 	if !ordered && l.o.DDL != KeepBoth {
 		l.o.Log.Warn("a statement at the source is not followed: without log positions it has no place among the rows of several partitions, so that a new name is a new column",

@@ -37,6 +37,7 @@ type ddlSource struct {
 	values  int
 	bare    bool // its records have no positions
 	filled  bool // no cell is NULL
+	flag    string
 	// asOf is the table at the end of each day: rows by name, and the names.
 	asOf    map[string]map[int]map[string]string
 	columns map[string][]string
@@ -58,6 +59,9 @@ func newDDLSource(t *testing.T, partitions int) *ddlSource {
 func (s *ddlSource) put(partition int, key string, value map[string]any) {
 	s.pos += 10
 	maps.Copy(value, map[string]any{"v": 1, "name": "s", "server": 1, "file": "bin.000001", "pos": s.pos, "row": 0, "ts_us": s.now.UnixMicro()})
+	if s.flag != "" {
+		value[s.flag] = true
+	}
 	if s.bare {
 		value["file"] = ""
 	}
@@ -430,6 +434,13 @@ func TestDDLPolicies(t *testing.T) {
 				s.run(t, "ALTER TABLE t ADD n int")
 			}
 			s.filled = true
+			if test.incomplete { // a load from before does not make it whole
+				s.flag = "first"
+				s.row("r", 0)
+				s.flag = "last_of_table"
+				s.row("r", 1)
+				s.flag = ""
+			}
 			s.row("c", 0)
 			s.row("c", 1)
 			s.tick(time.Hour)

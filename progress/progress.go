@@ -261,6 +261,10 @@ type Deleted struct {
 type Incomplete struct {
 	Since  snapshotter.Label `json:"since"`
 	Reason string            `json:"reason"`
+	// At, where it is set, is the last place in the source's log, of Line, at which rows went
+	// without events: a load from before it does not end the incompleteness.
+	At   *change.Position `json:"at,omitempty"`
+	Line int32            `json:"line,omitempty"`
 }
 
 // LateChange is one change that came after its label was sealed.

@@ -30,7 +30,7 @@ func full() *Progress {
 		Rewritten:   []Rewritten{{6, []int64{7}, []string{"part-1.parquet"}, []HighOfLine{{1, 1, meta.Position, true, meta.Time}}}},
 		Totals:      Totals{Taken: 36, Applied: 1, Superseded: 2, Duplicates: 3, Tombstones: 4, Filtered: 5, DeadLetters: 6, Dismissed: 2, Held: 15, Holes: 9, Rewound: 1},
 		DeadLetters: map[string]int64{"2022-07-16": 2}, Resolved: map[string]int64{"2022-07-17": 1}, Settled: []SettledFile{{"s", 1, 9}}, Undone: []Span{{4, 6}}, RolledBack: []RolledBack{{19190, 5, "2022-07-18T00:00:00Z", 19189, true}},
-		Deleted: []Deleted{{19180, 2, "2022-07-18T00:00:00Z"}}, Incomplete: &Incomplete{19189, "why"}, OwnerEpoch: 3, Owner: "host process 7 (a1b2c3d4)", Raised: []int64{1657958400000}, Slice: &Slice{Source: "a.csv", Digest: "ab", Mode: UpsertSlice, Rows: 4, New: 1, Changed: 1, Unchanged: 2, Replaced: 3}, Slices: 2, LastSeal: 0,
+		Deleted: []Deleted{{19180, 2, "2022-07-18T00:00:00Z"}}, Incomplete: &Incomplete{19189, "why", &meta.Position, 1}, OwnerEpoch: 3, Owner: "host process 7 (a1b2c3d4)", Raised: []int64{1657958400000}, Slice: &Slice{Source: "a.csv", Digest: "ab", Mode: UpsertSlice, Rows: 4, New: 1, Changed: 1, Unchanged: 2, Replaced: 3}, Slices: 2, LastSeal: 0,
 		Late: []LateChange{{"t", 1, 5, `{"id":1}`, 19189, "folded"}},
 		Seals: []Evidence{{
 			Label: 19189, Name: "2022-07-16", SealedAt: "a", Clock: "b", Lines: []snapshotter.Line{{Server: server, Generation: 1}}, Counts: counts, Rows: 2,
