@@ -311,3 +311,29 @@ func TestSchemaTopicTypes(t *testing.T) {
 		}
 	}
 }
+
+// FuzzSchemaTopic: whatever is in the topic, it is an error or a history by which rows
+// are errors or have cells of their columns' types.
+func FuzzSchemaTopic(f *testing.F) {
+	f.Add(ddlRecord(0, 7, 1, 100, 1, defined("DECIMAL")).Value, []byte(`{"id":1,"v":"AfQ="}`))
+	f.Add(ddlRecord(0, 0, 1, 100, 1, dropped).Value, []byte(`{"id":1}`))
+	f.Fuzz(func(t *testing.T, value, row []byte) {
+		h := NewSchemaHistory("c", 0)
+		if _, err := h.Add(&change.Record{Value: value}, &Options{}); err != nil {
+			return
+		}
+		h.MarkRead()
+		d, err := New("debezium-json", Options{History: h})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var c change.Change
+		var e *Error
+		rec := &change.Record{Value: fmt.Appendf(nil, `{"op":"c","after":%s,"source":{"name":"c","server_id":7,"file":"b.000001","pos":100,"ts_ms":1000,"db":"d","table":"t"}}`, row)}
+		if err := d.Decode(rec, &change.Arena{}, &c); err == nil {
+			checkCells(t, c.Columns, c.After)
+		} else if !errors.As(err, &e) {
+			t.Fatalf("%v is no *Error", err)
+		}
+	})
+}
