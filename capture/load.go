@@ -279,7 +279,7 @@ func (l *loader) write(ctx context.Context) error {
 			}
 		}
 		finished := l.advance(p)
-		if finished || l.out.full() {
+		if finished || l.full() {
 			if err := l.commit(ctx); err != nil {
 				return err
 			}
@@ -295,6 +295,11 @@ func (l *loader) write(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// full tells that it is time to commit: nobody waits for single rows of a load.
+func (l *loader) full() bool {
+	return l.out.bytes >= 4*l.o.Batch.Bytes || !l.out.began.IsZero() && time.Since(l.out.began) >= max(time.Second, l.o.Batch.Interval)
 }
 
 // advance notes what a part stands for; it tells that all rows of the table but the held

@@ -48,6 +48,10 @@ var capturedDatabases int
 
 func newCaptured(t testing.TB, b *broker, m *maria, form, delivery string, tables ...string) *captured {
 	capturedDatabases++
+	batch := "{interval: 50ms, bytes: 256KiB}"
+	if len(tables) == 0 { // a measure
+		batch = "{}"
+	}
 	c := &captured{t: t, b: b, m: m, dir: t.TempDir(), db: fmt.Sprintf("shop%d", capturedDatabases), tables: tables}
 	m.run("CREATE DATABASE "+c.db, "USE "+c.db)
 	var text strings.Builder
@@ -63,9 +67,9 @@ capture:
   delivery: %[6]s
   heartbeat: 1h
   load: {parallel: 3, chunk_rows: 2000}
-  batch: {interval: 50ms, bytes: 256KiB}
+  batch: %[7]s
 tables:
-`, b.address, c.db, m.address, 1000+capturedDatabases, form, delivery)
+`, b.address, c.db, m.address, 1000+capturedDatabases, form, delivery, batch)
 	for _, table := range tables {
 		fmt.Fprintf(&text, "  - {name: %s, location: %q, topics: [%s.%s.%s], batch: {interval: 1s}}\n", table, filepath.Join(c.dir, table), c.db, c.db, table)
 	}
@@ -177,14 +181,10 @@ type captureRecord struct {
 func (c *captured) checkOnce(table string) {
 	c.t.Helper()
 	topic := c.db + "." + c.db + "." + table
-	ends, err := c.b.admin(c.t).ListCommittedOffsets(ctx, topic)
-	if err != nil {
-		c.t.Fatal(err)
-	}
 	from, left := map[int32]kgo.Offset{}, map[int32]int64{}
-	for _, o := range ends[topic] {
-		if o.Offset > 0 {
-			from[o.Partition], left[o.Partition] = kgo.NewOffset().At(0), o.Offset
+	for p, end := range ended(c.t, c.b, topic) {
+		if end > 0 {
+			from[p], left[p] = kgo.NewOffset().At(0), end
 		}
 	}
 	cl := c.b.client(c.t, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: from}), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords())
@@ -395,18 +395,19 @@ func testCaptureDays(t *testing.T, b *broker, m *maria) {
 
 // debezium is Kafka Connect with Debezium's connector.
 type debezium struct {
-	t testing.TB
-	b *broker
-	p *process
+	t   testing.TB
+	b   *broker
+	dir string
+	p   *process
 }
 
 // startDebezium captures a database by Debezium's connector, under the prefix dbz.
-func startDebezium(t testing.TB, b *broker, m *maria, db string) *debezium {
+func startDebezium(t testing.TB, b *broker, m *maria, db string, settings ...string) *debezium {
 	dir := t.TempDir()
 	host, port, _ := strings.Cut(m.address, ":")
 	const json = "org.apache.kafka.connect.json.JsonConverter"
 	worker := fmt.Sprintf("bootstrap.servers=%s\nkey.converter=%s\nvalue.converter=%[2]s\noffset.storage.file.filename=%s\noffset.flush.interval.ms=1000\nlisteners=http://%s\n",
-		b.address, json, filepath.Join(dir, "offsets"), freePorts(t, 1)[0])
+		b.address, json, filepath.Join(dir, "offsets"), freePorts(t, 1)[0]) + strings.Join(settings, "\n")
 	connector := strings.Join([]string{
 		"name=dbz", "connector.class=io.debezium.connector.mariadb.MariaDbConnector", "tasks.max=1", "database.hostname=" + host, "database.port=" + port, "database.user=root", "database.password=",
 		"database.ssl.mode=disable", "database.server.id=5555", "topic.prefix=dbz", "database.include.list=" + db, "snapshot.mode=initial", "topic.creation.default.replication.factor=1", "topic.creation.default.partitions=3",
@@ -417,14 +418,23 @@ func startDebezium(t testing.TB, b *broker, m *maria, db string) *debezium {
 			t.Fatal(err)
 		}
 	}
-	p := startProcess(t, "java", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", filepath.Join(component(t, "connect"), "*"),
-		"-Dlog4j2.configurationFile="+engineFile(t, "log4j2.properties"), "org.apache.kafka.connect.cli.ConnectStandalone", filepath.Join(dir, "worker.properties"), filepath.Join(dir, "connector.properties"))
-	streams := make(chan struct{})
+	d := &debezium{t: t, b: b, dir: dir}
+	d.start()
+	return d
+}
+
+// start starts Connect, and waits until the connector streams.
+func (d *debezium) start() {
+	t := d.t
+	p := startProcess(t, "java", "-Xmx512m", "-XX:+UseSerialGC", "-cp", filepath.Join(component(t, "connect"), "*"),
+		"-Dlog4j2.configurationFile="+engineFile(t, "log4j2.properties"), "org.apache.kafka.connect.cli.ConnectStandalone", filepath.Join(d.dir, "worker.properties"), filepath.Join(d.dir, "connector.properties"))
+	streams, output := make(chan struct{}), &tail{}
 	go func() {
 		lines := bufio.NewScanner(p.stdout)
 		lines.Buffer(nil, 1<<20)
 		began := sync.OnceFunc(func() { close(streams) })
 		for lines.Scan() {
+			_, _ = output.Write(append(lines.Bytes(), '\n'))
 			if strings.Contains(lines.Text(), "Connected to binlog") {
 				began()
 			}
@@ -433,11 +443,11 @@ func startDebezium(t testing.TB, b *broker, m *maria, db string) *debezium {
 	select {
 	case <-streams:
 	case <-p.ended:
-		t.Fatalf("Connect has ended:\n%s", p.errors)
-	case <-time.After(2 * time.Minute):
-		t.Fatalf("Debezium does not stream after two minutes:\n%s", p.errors)
+		t.Fatalf("Connect has ended:\n%s%s", output, p.errors)
+	case <-time.After(10 * time.Minute):
+		t.Fatalf("Debezium does not stream after ten minutes:\n%s%s", output, p.errors)
 	}
-	return &debezium{t, b, p}
+	d.p = p
 }
 
 // until waits for a record with a text.
