@@ -272,20 +272,22 @@ func (l *loader) source() event.Source {
 // write writes what is read, with the progress.
 func (l *loader) write(ctx context.Context) error {
 	told := time.Now()
-	for p := range l.parts {
-		for i := range p.records {
-			if err := l.out.write(ctx, &p.records[i]); err != nil {
-				return err
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C: // rows may be long in coming, and no transaction may wait for them
+			if !l.full() {
+				continue
 			}
-		}
-		finished := l.advance(p)
-		if finished || l.full() {
 			if err := l.commit(ctx); err != nil {
 				return err
 			}
-		}
-		if finished {
-			if err := l.finish(ctx, p.of); err != nil {
+		case p, more := <-l.parts:
+			if !more {
+				return nil
+			}
+			if err := l.take(ctx, p); err != nil {
 				return err
 			}
 		}
@@ -293,6 +295,24 @@ func (l *loader) write(ctx context.Context) error {
 			told = time.Now()
 			l.o.Log.Info("reading rows", zap.Int64("rows", l.rows()))
 		}
+	}
+}
+
+// take writes a part.
+func (l *loader) take(ctx context.Context, p *part) error {
+	for i := range p.records {
+		if err := l.out.write(ctx, &p.records[i]); err != nil {
+			return err
+		}
+	}
+	finished := l.advance(p)
+	if finished || l.full() {
+		if err := l.commit(ctx); err != nil {
+			return err
+		}
+	}
+	if finished {
+		return l.finish(ctx, p.of)
 	}
 	return nil
 }

@@ -43,6 +43,9 @@ func Run(ctx context.Context, o Options) error {
 	}
 	o = o.withDefaults()
 	o.Writer.ID = "gscd-capture/" + o.Name
+	if o.Writer.Timeout == 0 {
+		o.Writer.Timeout = time.Minute // readers wait for as long behind one that was killed
+	}
 	writer, err := kafka.NewWriter(o.Kafka, o.Writer)
 	if err != nil {
 		return err
@@ -116,6 +119,11 @@ func (s *session) close() {
 	s.closeSnapshots()
 	if s.conn != nil {
 		s.conn.Close()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if err := s.writer.Abort(ctx); err != nil {
+		s.o.Log.Debug("the open transaction ends by its timeout", zap.Error(err))
 	}
 	s.writer.Close()
 }

@@ -185,7 +185,9 @@ func names(e *event.Event) (out []string) {
 
 // pause commits what is under way where that is due, and tells the time.
 func (s *streamer) pause() error {
-	large := s.out.bytes >= 2*s.o.Batch.Bytes
+	// A transaction of the source that goes on and on is written in parts, by size and time.
+	const longest = 15 * time.Second
+	large := s.out.bytes >= 2*s.o.Batch.Bytes || !s.out.began.IsZero() && time.Since(s.out.began) > max(longest, 2*s.o.Batch.Interval)
 	if !s.boundary && !large {
 		return nil // soon
 	}

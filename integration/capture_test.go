@@ -454,7 +454,7 @@ func (d *debezium) start() {
 func (d *debezium) until(topic, text string) {
 	cl := d.b.client(d.t, kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	defer cl.Close()
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
+	for end := time.Now().Add(10 * time.Minute); time.Now().Before(end); {
 		short, cancel := context.WithTimeout(ctx, time.Second)
 		f := cl.PollFetches(short)
 		cancel()

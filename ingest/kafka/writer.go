@@ -309,8 +309,26 @@ func (w *Writer) flush(ctx context.Context) error {
 	return w.explain(err)
 }
 
+// Abort gives up what was written since the last Commit, if there are transactions.
+func (w *Writer) Abort(ctx context.Context) error {
+	if w.client == nil || !w.open || w.to.Idempotent {
+		return nil
+	}
+	err := w.client.AbortBufferedRecords(ctx)
+	if err == nil {
+		err = w.client.EndTransaction(ctx, kgo.TryAbort)
+	}
+	w.open = false
+	if err == nil { // the records that were given up are no fault
+		w.mu.Lock()
+		w.failed = nil
+		w.mu.Unlock()
+	}
+	return w.explain(err)
+}
+
 // Close gives the connections up; an open transaction is aborted by the next Start, or
-// by the brokers after its timeout.
+// by the brokers after its timeout, and until then readers wait behind it.
 func (w *Writer) Close() {
 	if w.client != nil {
 		w.client.Close()

@@ -74,6 +74,10 @@ func TestWriterTransactions(t *testing.T) {
 	if err := w.Commit(ctx(t), nil); err != nil { // nothing at all
 		t.Fatal(err)
 	}
+	write(t, w, "t", 0, "g1")
+	if err := errors.Join(w.Abort(ctx(t)), w.Abort(ctx(t))); err != nil {
+		t.Fatal(err)
+	}
 	write(t, w, "t", 0, "b1") // never committed
 	if err := w.client.Flush(ctx(t)); err != nil {
 		t.Fatal(err)
