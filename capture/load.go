@@ -319,7 +319,7 @@ func (l *loader) take(ctx context.Context, p *part) error {
 
 // full tells that it is time to commit: nobody waits for single rows of a load.
 func (l *loader) full() bool {
-	return l.out.bytes >= 4*l.o.Batch.Bytes || !l.out.began.IsZero() && time.Since(l.out.began) >= max(time.Second, l.o.Batch.Interval)
+	return l.out.bytes >= 2*l.o.Batch.Bytes || !l.out.began.IsZero() && time.Since(l.out.began) >= max(time.Second, l.o.Batch.Interval)
 }
 
 // advance notes what a part stands for; it tells that all rows of the table but the held
