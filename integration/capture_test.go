@@ -31,6 +31,7 @@ func TestCapture(t *testing.T) {
 	}
 	t.Run("killed under load, without transactions", func(t *testing.T) { testCaptureKilled(t, b, m, "gscd", "idempotent") })
 	t.Run("days", func(t *testing.T) { testCaptureDays(t, b, m) })
+	t.Run("heartbeats", func(t *testing.T) { testCaptureHeartbeats(t, b, m) })
 }
 
 // captured is a database of its own that is captured.
@@ -390,6 +391,28 @@ func testCaptureDays(t *testing.T, b *broker, m *maria) {
 	}
 	if out := gscd(t, "snapshots", "-c", c.config, "--table", "orders", "--format", "csv"); bytes.Count(out, []byte("sealed")) < 3 {
 		t.Errorf("%s", out)
+	}
+}
+
+// testCaptureHeartbeats has one change in one of three partitions: heartbeats prove for all
+// that the source lived past its day, so that no clock has to.
+func testCaptureHeartbeats(t *testing.T, b *broker, m *maria) {
+	c := newCaptured(t, b, m, "gscd", "transactions", "orders")
+	text := bytes.Replace(readFile(t, c.config), []byte("heartbeat: 1h"), []byte("heartbeat: 1s"), 1)
+	if err := os.WriteFile(c.config, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m.run("CREATE TABLE orders (id INT PRIMARY KEY)")
+	c.until()
+	m.run("SET timestamp = UNIX_TIMESTAMP('2022-07-16 08:00:00')", "INSERT INTO orders VALUES (1)", "SET timestamp = DEFAULT")
+	p := startProcess(t, binary(t), "capture", "-c", c.config, "--log-level", "error")
+	time.Sleep(4 * time.Second)
+	p.end(t, syscall.SIGTERM)
+	gscd(t, "ingest", "-c", c.config, "--until-end", "--log-level", "error")
+	c.same("orders", c.lake("orders", "id", "2022-07-16"), "id\n1\n")
+	out := string(gscd(t, "snapshots", "-c", c.config, "--table", "orders", "--format", "csv"))
+	if day := out[strings.Index(out, "2022-07-16"):]; !strings.Contains(day, ",sealed,") || strings.Contains(day[:strings.Index(day, "\n")], "by clock") {
+		t.Errorf("the day is not sealed by what its partitions show:\n%.600s", out)
 	}
 }
 
