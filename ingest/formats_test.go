@@ -105,3 +105,56 @@ func rowTexts(t *testing.T, store *mem.Store) (rows []string) {
 	slices.Sort(rows)
 	return rows
 }
+
+// TestTombstonesSentAgain: a stretch that Debezium sends again after a restart does not
+// delete what was inserted since, wherever the process ends between.
+func TestTombstonesSentAgain(t *testing.T) {
+	event := func(op string, pos int) string {
+		row := `"after":{"id":1,"a":"x"}`
+		if op == "d" {
+			row = `"before":{"id":1,"a":"x"}`
+		}
+		return fmt.Sprintf(`{"op":%q,%s,"source":{"name":"s","server_id":1,"file":"b.000001","pos":%d,"row":0,"ts_ms":1657936800000,"db":"d","table":"t"}}`, op, row, pos)
+	}
+	flat := func(op string) string {
+		return fmt.Sprintf(`{"id":1,"a":"x","__op":%q,"__name":"s","__server_id":1,"__file":"b.000001","__pos":1,"__row":0,"__source_ts_ms":1657936800000}`, op)
+	}
+	cal, err := snapshotter.NewCalendar("day", "UTC", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		format string
+		values []string
+		want   int
+	}{
+		"sent again":        {"debezium-json", []string{event("c", 1), event("d", 2), "", event("c", 3), event("d", 2), "", event("c", 3)}, 1},
+		"and again":         {"debezium-json", []string{event("c", 1), event("d", 2), "", event("c", 3), event("d", 2), "", event("d", 2), "", event("c", 3)}, 1},
+		"a new one behind":  {"debezium-json", []string{event("c", 1), event("d", 2), "", event("c", 3), event("d", 2), "", event("c", 3), event("d", 4), ""}, 0},
+		"a tombstone alone": {"debezium-json", []string{event("c", 1), event("d", 2), "", event("c", 3), event("c", 3), ""}, 0},
+		"flattened":         {decode.DebeziumFlat, []string{flat("c"), "", flat("c"), flat("c"), "", flat("c")}, 1},
+	} {
+		for _, rows := range []int{1, 2, 100} {
+			src := &fixed{}
+			for i, v := range c.values {
+				r := &change.Record{Topic: "log", Offset: int64(i), Timestamp: 1657936801000, Key: []byte(`{"id":1}`)}
+				if v != "" {
+					r.Value = []byte(v)
+				}
+				src.records = append(src.records, r)
+			}
+			store := mem.New()
+			lane, err := ingest.New(ingest.Options{Name: "t", Store: store, DeadLetterStore: mem.New(), Calendar: cal, Format: c.format, UntilEnd: true, BatchRows: rows,
+				Tombstones: ingest.DeleteIt, Decode: decode.Options{Tombstones: ingest.DeleteIt}}, src)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := lane.Run(ctx); err != nil {
+				t.Fatal(err)
+			}
+			if got := rowTexts(t, store); len(got) != c.want {
+				t.Errorf("%s, batches of %d: %v, want %d rows", name, rows, got, c.want)
+			}
+		}
+	}
+}

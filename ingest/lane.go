@@ -446,6 +446,11 @@ func (l *Lane) take(p *snapshotter.Partition, r *change.Record, c *change.Change
 			}
 		}
 		if rej == nil {
+			if sentAgain(p, c, old) {
+				l.p.Counts.Duplicates++
+				l.p.Totals.Duplicates++
+				return false, nil
+			}
 			var t int64
 			var own bool
 			if t, own, rej = l.o.eventTime(r, c); rej == nil {
@@ -454,6 +459,14 @@ func (l *Lane) take(p *snapshotter.Partition, r *change.Record, c *change.Change
 		}
 	}
 	return false, l.deadLetter(r, rej, l.state().Open, false)
+}
+
+// sentAgain reports whether the change is the tombstone behind a delete that was a
+// duplicate. It has no position to show it, and would delete what was inserted since.
+func sentAgain(p *snapshotter.Partition, c *change.Change, key string) bool {
+	again := c.Op == change.Tombstone && p.SentAgain != nil && string(p.SentAgain) == key
+	p.SentAgain = nil
+	return again
 }
 
 // noteOrigin notes, for the evidence, where the change's time and place are from.
@@ -538,6 +551,9 @@ func (l *Lane) takeJudged(p *snapshotter.Partition, r *change.Record, c *change.
 		l.o.Log.Info("a new line: the source's binlog was begun anew", l.at(r)...)
 	}
 	if v.Fate == snapshotter.Duplicate {
+		if c.Op == change.Delete && l.o.Tombstones == DeleteIt {
+			p.SentAgain = []byte(old)
+		}
 		l.p.Counts.Duplicates++
 		l.p.Totals.Duplicates++
 		return false, nil

@@ -19,7 +19,7 @@ func full() *Progress {
 	server := change.Server{Name: "shop", ID: 7}
 	counts := Counts{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18}
 	p := &Progress{
-		Kind: SealKind, Label: "2022-07-17", TopicIDs: map[string]string{"t": "id"}, ColumnsAtOpen: []string{"id", "v"},
+		Kind: SealKind, Label: "2022-07-17", Transform: "t", TopicIDs: map[string]string{"t": "id"}, ColumnsAtOpen: []string{"id", "v"},
 		Held: []drift.File{
 			{Key: "h1", Group: 3, Label: 19190, Count: 5, Applied: 2, Bytes: 99},
 			{Key: "h2", Group: 4, Load: &drift.LoadID{Line: 1, Position: meta.Position}, Count: 1, Bytes: 7},
@@ -47,7 +47,7 @@ func full() *Progress {
 	}
 	part := p.State.AddPartition(change.PartitionID{Topic: "t", Partition: 1}, 4)
 	part.Next, part.Watermark, part.LastLabel, part.HasLastLabel = 9, meta.Time, 19189, true
-	part.CommitTimes, part.NoPositions, part.LastGTID = true, true, "u:1"
+	part.CommitTimes, part.NoPositions, part.LastGTID, part.SentAgain = true, true, "u:1", []byte{1, 0xff}
 	part.GTIDs.Add("u:1")
 	part.Lines = []*snapshotter.PartitionLine{{Server: server, Generation: 1, Number: 1, High: meta.Position, HasHigh: true, AtHigh: []uint64{1<<53 - 1}, File: 1 << 60}}
 	p.State.AddPartition(change.PartitionID{Topic: "t", Partition: 2}, 0) // nothing taken

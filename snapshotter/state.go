@@ -50,6 +50,9 @@ type Partition struct {
 	HasLastLabel bool             `json:"has_last_label,omitempty"`
 	Lines        []*PartitionLine `json:"lines,omitempty"`
 	Origins
+	// SentAgain is the encoded key of a delete that was the last record taken, and a
+	// duplicate: a tombstone of that key behind it is one too. Nil else.
+	SentAgain []byte `json:"sent_again,omitempty"`
 	// LastGTID and GTIDs are empty where the source has none. They hold across
 	// the lines of a failover: the same transaction comes from either server.
 	LastGTID string  `json:"last_gtid,omitempty"`
