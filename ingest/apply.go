@@ -334,9 +334,9 @@ func (l *Lane) endLoads() error {
 	return nil
 }
 
-// isBeforeLoss reports whether a load was read before rows went without events.
+// isBeforeLoss reports whether a load may have been read before rows went without events.
 func isBeforeLoss(load snapshotter.Meta, i *progress.Incomplete) bool {
-	return i.At != nil && load.HasPosition && load.Line == i.Line && load.Position.Compare(*i.At) < 0
+	return i.At != nil && !(load.HasPosition && load.Line == i.Line && load.Position.Compare(*i.At) >= 0)
 }
 
 // markIncomplete marks the open label and all later ones, until a complete load.
