@@ -10,8 +10,8 @@ import (
 	"github.com/gscd-io/gscd/ingest/change"
 )
 
-// TestOGGSamples: the rows that Paimon's and SeaTunnel's own tests of these files
-// state. Their products' weights are FLOAT columns of the source, written as doubles.
+// TestOGGSamples: the rows that the samples' records leave, told by hand from the records.
+// The products' weights are FLOAT columns of the source, written as doubles.
 func TestOGGSamples(t *testing.T) {
 	for _, c := range []struct {
 		files []string
