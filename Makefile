@@ -31,7 +31,7 @@ fmt: ## rewrite the files as lint wants them
 
 integration: ## tests with real servers and other engines, which it installs below build/
 	integration/engines/install.sh build/integration
-	$(GO) test -tags integration -timeout 40m -parallel 4 ./integration/...
+	$(GO) test -tags integration -timeout 50m -parallel 4 ./integration/...
 
 fuzz: ## every fuzz test for TIME each: 10 minutes, a night for all; TIME=10s PKG=./ingest/decode for a look
 	@for pkg in $$($(GO) list $(PKG)); do \
