@@ -27,8 +27,14 @@ const (
 // columns' new names (see before).
 func (l *Lane) applySchema(c *change.Change, m snapshotter.Meta) (fate, *rejection, error) {
 	s := c.Schema
-	ordered := m.HasPosition || l.dataPartitions() == 1
-	follow := l.o.DDL != KeepBoth && ordered
+	why := ""
+	switch {
+	case l.manySources():
+		why = "the table is fed by several of the source, which are not altered at once"
+	case !m.HasPosition && l.dataPartitions() > 1:
+		why = "without log positions it has no place among the rows of several partitions"
+	}
+	follow := l.o.DDL != KeepBoth && why == ""
 	if follow && l.sawDDL(m) {
 		return filtered, nil, nil
 	}
@@ -41,9 +47,8 @@ func (l *Lane) applySchema(c *change.Change, m snapshotter.Meta) (fate, *rejecti
 			l.p.Incomplete.At, l.p.Incomplete.Line = &m.Position, m.Line
 		}
 	}
-	if !ordered && l.o.DDL != KeepBoth {
-		l.o.Log.Warn("a statement at the source is not followed: without log positions it has no place among the rows of several partitions, so that a new name is a new column",
-			l.fields("statement", s.Statement)...)
+	if why != "" && l.o.DDL != KeepBoth {
+		l.o.Log.Warn("a statement at the source is not followed: "+why+", so that a new name is a new column", l.fields("statement", s.Statement)...)
 	}
 	if !follow {
 		l.p.Counts.SchemaKept++
@@ -68,6 +73,24 @@ func quote(statement string) string {
 		statement = strings.ToValidUTF8(statement[:most], "") + "..."
 	}
 	return "`" + statement + "`"
+}
+
+// manySources tells that more than one table of the source may feed this one.
+func (l *Lane) manySources() bool {
+	if pattern, _ := decode.CheckSource(l.o.Decode.Source); pattern || l.o.Transform.Sharded() != "" {
+		return true
+	}
+	topic := ""
+	for _, p := range l.state().Partitions {
+		switch {
+		case p.Heartbeat:
+		case topic != "" && topic != p.Topic:
+			return true
+		default:
+			topic = p.Topic
+		}
+	}
+	return false
 }
 
 // dataPartitions are those that bring the table's records.

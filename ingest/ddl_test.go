@@ -424,6 +424,7 @@ func TestDDLPolicies(t *testing.T) {
 		{name: "dropped", statement: "DROP TABLE t", columns: "id a b c", incomplete: true},
 		{name: "no positions, one partition", statement: "ALTER TABLE t RENAME COLUMN a TO x", partitions: 1, bare: true, columns: "id x b c"},
 		{name: "no positions", statement: "ALTER TABLE t RENAME COLUMN a TO x", bare: true, columns: "id a b c x", kept: 2},
+		{name: "shards", statement: "ALTER TABLE t DROP COLUMN a", o: func(o *ingest.Options) { o.Decode.Source = "d.t*" }, columns: "id a b c", kept: 2},
 		{name: "odd names", statement: "ALTER TABLE t CHANGE a `a b,(c)` varchar(20)", columns: "id a b,(c) b c"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

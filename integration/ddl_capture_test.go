@@ -19,7 +19,8 @@ import (
 type ddlScript struct {
 	name, table string
 	lines       []string
-	touch       bool
+	// touch: every row is changed in the end; incomplete: a query says that the day is.
+	touch, incomplete bool
 }
 
 func ddlScripts(t *testing.T) (scripts []*ddlScript) {
@@ -33,7 +34,7 @@ func ddlScripts(t *testing.T) (scripts []*ddlScript) {
 		if name, ok := strings.CutPrefix(line, "-- "); ok {
 			scripts = append(scripts, &ddlScript{
 				name: name, table: fmt.Sprintf("t%02d", len(scripts)+1),
-				touch: strings.Contains(name, "(touch)"),
+				touch: strings.Contains(name, "(touch)"), incomplete: strings.Contains(name, "(incomplete)"),
 			})
 			continue
 		}
@@ -118,8 +119,13 @@ func TestCaptureDDL(t *testing.T) {
 	}
 	c.until()
 	gscd(t, "ingest", "-c", c.config, "--until-end", "--log-level", "error")
+	program := theProgram(t)
 	for _, s := range scripts {
 		c.sameColumns(s)
+		_, notice, _ := program("query", "-c", c.config, "--table", s.table, "--limit", "1", "--format", "json")
+		if said := strings.Contains(notice, "incomplete"); said != s.incomplete {
+			t.Errorf("%s: the notice of a query is %q", s.name, notice)
+		}
 	}
 }
 

@@ -227,17 +227,23 @@ func (m *Map) Resolve(label string, sealed bool) (Resolution, error) {
 		if sealed {
 			return Resolution{}, fmt.Errorf("%s is %w: it is the open label, and its rows may still change", label, ErrNotSealed)
 		}
-		notice := fmt.Sprintf("%s is not sealed: it is the open label, and its rows may still change", label)
-		if inc := m.Progress.Incomplete; inc != nil {
-			notice += fmt.Sprintf("; it is incomplete: %s", inc.Reason)
-		}
-		return Resolution{e, notice}, nil
+		return Resolution{e, m.OpenNotice()}, nil
 	}
 	r := Resolution{Entry: e}
 	if inc := m.Progress.Incomplete; inc != nil && l >= inc.Since {
 		r.Notice = fmt.Sprintf("%s is incomplete: %s", label, inc.Reason)
 	}
 	return r, nil
+}
+
+// OpenNotice says of the newest rows, for the error stream, that their label is open, and
+// what they lack.
+func (m *Map) OpenNotice() string {
+	notice := fmt.Sprintf("%s is not sealed: it is the open label, and its rows may still change", m.Calendar.Name(m.Progress.State.Open))
+	if inc := m.Progress.Incomplete; inc != nil {
+		notice += fmt.Sprintf("; it is incomplete: %s", inc.Reason)
+	}
+	return notice
 }
 
 // nearest names the kept labels around one.

@@ -63,7 +63,7 @@ func (a *app) blame(ctx context.Context, f queryFlags) error {
 			return err
 		}
 	} else if t.labels != nil {
-		a.noticef("%s is not sealed: it is the open label, and its rows may still change", t.labels.Calendar.Name(t.labels.Progress.State.Open))
+		a.noticef("%s", t.labels.OpenNotice())
 	}
 	options, err := f.options(at.snapshot.Schema())
 	if err != nil {

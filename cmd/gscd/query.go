@@ -204,7 +204,7 @@ func (a *app) pointInTime(ctx context.Context, t *openedTable, f queryFlags) (*d
 		if f.sealed {
 			return nil, nof("%s is not sealed: it is the open label; give --as-of with a label", open)
 		}
-		a.noticef("%s is not sealed: it is the open label, and its rows may still change", open)
+		a.noticef("%s", t.labels.OpenNotice())
 		return t.newest, nil
 	}
 	return t.versionAt(ctx, t.newest.Version(), f.sealed)

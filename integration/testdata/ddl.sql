@@ -1,6 +1,7 @@
 -- Scripts of DDL for TestCaptureDDL, each about a table $t (id INT PRIMARY KEY, a VARCHAR(20), b VARCHAR(20),
 -- c DECIMAL(10,2), n INT) with rows. Behind every statement rows are inserted, deleted, and their n is changed.
--- "touch" changes every row, where the server fills in values without events.
+-- "touch" changes every row, where the server fills in values without events. "incomplete" says that the days
+-- are incomplete from there on.
 
 -- add
 ALTER TABLE $t ADD COLUMN x VARCHAR(10)
@@ -50,7 +51,7 @@ CREATE UNIQUE INDEX k ON $t (n, id)
 ALTER TABLE $t ADD INDEX i (a), ADD CONSTRAINT u UNIQUE (b, id)
 ALTER TABLE $t RENAME INDEX i TO j, DROP KEY k
 DROP INDEX j ON $t
--- the table goes and comes back
+-- the table goes and comes back (incomplete)
 RENAME TABLE $t TO $t_away; RENAME TABLE $t_away TO $t
 -- truncated
 TRUNCATE TABLE $t
@@ -80,7 +81,7 @@ ALTER TABLE $t ADD g INT AS (n * 2) STORED
 ALTER TABLE $t PARTITION BY HASH (id) PARTITIONS 3
 ALTER TABLE $t ADD PARTITION PARTITIONS 2
 ALTER TABLE $t REMOVE PARTITIONING
--- a partition is dropped
+-- a partition is dropped (incomplete)
 ALTER TABLE $t PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (0), PARTITION p1 VALUES LESS THAN MAXVALUE)
 ALTER TABLE $t DROP PARTITION p0
 -- a key that is made anew

@@ -77,11 +77,7 @@ func (r *reading) useNewest(o *Options, notice func(*reading, string)) error {
 	if o.Sealed {
 		return fmt.Errorf("table %s: %s is %w: it is the open label; ask for days by %s", r.Name, open, savepoint.ErrNotSealed, cmp.Or(r.labelColumn, "--as-of"))
 	}
-	about := open + " is not sealed: it is the open label, and its rows may still change"
-	if answer, err := r.Labels.Resolve(open, false); err == nil {
-		about = answer.Notice
-	}
-	notice(r, about)
+	notice(r, r.Labels.OpenNotice())
 	r.days = []day{{open, r.Newest.Version(), r.Newest}}
 	return nil
 }
