@@ -583,6 +583,9 @@ func TestAvroFlat(t *testing.T) {
 		{"a delete", meta, row(map[string]any{"__deleted": "true"}), Options{}, change.Delete, ""},
 		{"a delete by __op", meta, row(map[string]any{"__op": "d"}), Options{}, change.Delete, ""},
 		{"a read", meta, row(map[string]any{"__op": "r", "__snapshot": "last"}), Options{}, change.Read, ""},
+		{"by a pattern", meta, row(nil), Options{Source: "d.t*"}, change.Update, ""},
+		{"of a table that the pattern leaves out", meta, row(nil), Options{Source: "d.u*"}, change.Filtered, ""},
+		{"where tombstones delete", meta, row(nil), Options{Tombstones: "delete"}, change.Update, ""},
 		{"of another table", meta, row(map[string]any{"__db": "e"}), Options{Source: "d.t"}, change.Filtered, ""},
 		{"of no table", meta, row(map[string]any{"__db": nil}), Options{Source: "d.t"}, 0, "which table"},
 		{"an op that is none", meta, row(map[string]any{"__op": "z"}), Options{}, 0, `unknown __op "z"`},
@@ -617,6 +620,10 @@ func TestAvroFlat(t *testing.T) {
 		case c.op == change.Filtered:
 		case len(columns.List) != 2 || columns.List[1].Name != "op" || cells[0] != schema.IntValue(5) || cells[1] != schema.StringValue("column") || ch.Key[0] != schema.IntValue(5):
 			t.Errorf("%s: %+v", c.name, ch)
+		case c.o.Tombstones == "delete":
+			if ch.HasPosition || ch.Position != (change.Position{}) {
+				t.Errorf("%s: it has the place %+v, and tombstones have none", c.name, ch.Position)
+			}
 		case c.fields == meta && (ch.Position != (change.Position{File: 3, Pos: 99, Row: 1}) || ch.EventTime != 1657843200123000 || ch.Server != (change.Server{Name: "n", ID: 7}) || ch.ProcessingTime != 9):
 			t.Errorf("%s: %+v", c.name, ch)
 		case c.fields != meta && (ch.HasPosition || ch.EventTime != 0):

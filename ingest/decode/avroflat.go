@@ -103,7 +103,7 @@ func (d *avro) decodeFlat(s *avroSchema, rec *change.Record, out *change.Change)
 		if src.str(slotDB) == "" || src.str(slotTable) == "" {
 			return errNoTable
 		}
-		if !isTable(d.opts.Source, src.str(slotDB), src.str(slotTable)) {
+		if !d.opts.takes(src.str(slotDB), src.str(slotTable), out) {
 			*out = change.Change{Op: change.Filtered}
 			return nil
 		}
@@ -125,5 +125,7 @@ func (d *avro) decodeFlat(s *avroSchema, rec *change.Record, out *change.Change)
 	if out.Op == change.Delete {
 		d.before = d.after
 	}
-	return d.fill(s, rec, out)
+	err = d.fill(s, rec, out)
+	d.opts.withoutPlace(out)
+	return err
 }

@@ -234,11 +234,7 @@ func (d *debeziumFlat) decode(rec *change.Record, out *change.Change) error {
 	if err := d.origin(out); err != nil {
 		return err
 	}
-	if d.opts.Tombstones == "delete" {
-		// A tombstone has no place in the log, and one that is sent again deletes again: so
-		// must the changes behind it be taken again.
-		out.Position, out.HasPosition, out.GTID = change.Position{}, false, ""
-	}
+	d.opts.withoutPlace(out)
 	if out.Op == change.Delete {
 		e.before, e.after = e.after, e.before
 	}
@@ -251,6 +247,15 @@ func (d *debeziumFlat) decode(rec *change.Record, out *change.Change) error {
 	}
 	out.EventTime, err = millis.inMicros(rec.Timestamp)
 	return err
+}
+
+// withoutPlace takes its place in the log from a flattened change where tombstones delete:
+// they have none, and one that is sent again deletes again, so that the changes behind it
+// must be taken again too.
+func (o *Options) withoutPlace(out *change.Change) {
+	if o.Tombstones == "delete" {
+		out.Position, out.HasPosition, out.GTID = change.Position{}, false, ""
+	}
 }
 
 // op tells what the record does: __deleted goes before __op, and without the two it
