@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"net"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"syscall"
@@ -183,5 +185,71 @@ func (c *captured) sameColumns(s *ddlScript) {
 			c.t.Errorf("%s: %v\nwant %v", s.name, got, want)
 			return
 		}
+	}
+}
+
+// TestCaptureOnlineSchemaChange lets the real pt-online-schema-change alter a table under
+// load: its copy is no rows of the table, and the swap of the two is a change of columns.
+func TestCaptureOnlineSchemaChange(t *testing.T) {
+	t.Parallel()
+	tool, err := exec.LookPath("pt-online-schema-change")
+	if err != nil {
+		t.Skip("no pt-online-schema-change on this machine: apt-get install --no-install-recommends percona-toolkit")
+	}
+	c := newCaptured(t, startBroker(t), startMaria(t), "gscd", "transactions", "orders")
+	conn := c.connect()
+	run := func(statement string) {
+		t.Helper()
+		if _, err := conn.Execute(statement); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+	run("CREATE TABLE orders (id INT PRIMARY KEY, a VARCHAR(20), b VARCHAR(20), n INT)")
+	run("INSERT INTO orders SELECT seq, CONCAT('a', seq), CONCAT('b', seq), 0 FROM seq_1_to_3000")
+	c.until()
+	capture := startProcess(t, binary(t), "capture", "-c", c.config, "--log-level", "error")
+	ingest := startProcess(t, binary(t), "ingest", "-c", c.config, "--log-level", "error")
+	r := rand.New(rand.NewPCG(7, 7))
+	host, port, err := net.SplitHostPort(c.m.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	var said []byte
+	go func() {
+		var err error
+		said, err = exec.Command(tool, "--execute", "--no-version-check", "--recursion-method=none", "--chunk-size=100", "--sleep=0.02",
+			"--alter", "ADD COLUMN x INT, MODIFY a VARCHAR(40), DROP COLUMN b", "h="+host+",P="+port+",u=root,D="+c.db+",t=orders").CombinedOutput()
+		done <- err
+	}()
+	changes, next := 0, 3000
+	for altering := true; altering || changes < 200; changes++ {
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Fatalf("pt-online-schema-change: %v\n%s", err, said)
+			}
+			altering = false
+		default:
+		}
+		switch r.IntN(4) {
+		case 0:
+			next++
+			run(fmt.Sprintf("INSERT INTO orders (id, a, n) VALUES (%d, 'new', 1)", next))
+		case 1:
+			run(fmt.Sprintf("DELETE FROM orders WHERE id = %d", r.IntN(next)+1))
+		default:
+			run(fmt.Sprintf("UPDATE orders SET n = n + 1, a = CONCAT('é', n) WHERE id %% 50 = %d", r.IntN(50)))
+		}
+	}
+	run("UPDATE orders SET x = id WHERE id < 100")
+	capture.end(t, syscall.SIGTERM)
+	ingest.end(t, syscall.SIGTERM)
+	c.until()
+	gscd(t, "ingest", "-c", c.config, "--until-end", "--log-level", "error")
+	t.Logf("%d changes while it ran and behind it", changes)
+	c.sameColumns(&ddlScript{name: "pt-online-schema-change", table: "orders"})
+	if rows := string(gscd(t, "query", "-c", c.config, "--table", "orders", "--limit", "1", "--format", "jsonl")); strings.Contains(rows, `"b":`) || !strings.Contains(rows, `"x":`) {
+		t.Errorf("the columns are those of before: %s", rows)
 	}
 }

@@ -124,13 +124,17 @@ if newer_java; then
 else
   echo "integration tests: the schema registry is left out, and its tests are skipped: no Java 24 or newer is on this machine (set TRINO_JAVA_HOME)"
 fi
-# A server of MySQL's protocol comes from the system's packages, where this user may install some.
-if ! command -v mariadbd > /dev/null && [ ! -x /usr/sbin/mariadbd ]; then
-  if [ "$(id -u)" != 0 ] || ! command -v apt-get > /dev/null ||
-    ! { apt-get update && apt-get install -y --no-install-recommends mariadb-server; } >> "$log" 2>&1; then
-    echo "integration tests: MariaDB is left out, and its tests are skipped: apt-get install mariadb-server brings it"
+# package installs one of the system's, where this user may; else it says what is left out.
+package() { # PROGRAM PACKAGE WHAT
+  if ! command -v "$1" > /dev/null && [ ! -x "/usr/sbin/$1" ]; then
+    if [ "$(id -u)" != 0 ] || ! command -v apt-get > /dev/null ||
+      ! { apt-get update && apt-get install -y --no-install-recommends "$2"; } >> "$log" 2>&1; then
+      echo "integration tests: $3 is left out, and its tests are skipped: apt-get install $2 brings it"
+    fi
   fi
-fi
+}
+package mariadbd mariadb-server MariaDB # a server of MySQL's protocol
+package pt-online-schema-change percona-toolkit pt-online-schema-change
 if [ "${GSCD_ENGINES:-}" = all ]; then
   component trino trino trino.txt
   exit
