@@ -298,9 +298,9 @@ func followDDL(t *testing.T, seed uint64) (followed int) {
 			DriftWait: time.Hour, ChangeData: feed,
 		}
 		if kill {
-			o.Store = &failing{table.store, r}
+			o.Store = &failing{table.store, rand.New(rand.NewPCG(r.Uint64(), 6))} // the source is read beside the commits
 		}
-		lane, err := ingest.New(o, &shuffled{s.upTo(n...), r})
+		lane, err := ingest.New(o, &shuffled{s.upTo(n...), rand.New(rand.NewPCG(r.Uint64(), 7))})
 		if err != nil {
 			t.Fatal(err)
 		}

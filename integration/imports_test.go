@@ -69,6 +69,8 @@ var layers = []rule{
 	{"ingest", []string{"ingest", "ddl", "delta", "snapshotter", "drift", "progress", "savepoint"}},
 	// Rows from outside, as ingest.LoadSlice takes them.
 	{"slice", []string{"delta", "ingest"}},
+	// As capture reaches a server.
+	{"slice/mysql", []string{"capture/source", "capture/event", "ddl", "delta", "ingest", "slice"}},
 	{"server", []string{"ingest", "delta", "snapshotter", "drift", "progress", "savepoint", "query"}},
 
 	// Which event deleted a row is in the delete markers alone, and which label a change waited for in held files.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/go-mysql-org/go-mysql/client"
 
+	dbserver "github.com/gscd-io/gscd/capture/source"
 	"github.com/gscd-io/gscd/slice/mysql"
 )
 
@@ -175,7 +176,7 @@ func TestLoadMySQL(t *testing.T) {
 
 // loadPosition: while nothing is written, a read stands where the log ends.
 func loadPosition(t *testing.T, address, ca string, root *client.Conn) {
-	table, err := mysql.Open("mysql://reader@"+address+"/shop/accounts", mysql.Options{Password: mariaPassword, CAFile: ca})
+	table, err := mysql.Open("mysql://reader@"+address+"/shop/accounts", dbserver.Options{Password: mariaPassword, CAFile: ca})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +224,7 @@ func consistentRead(t *testing.T, address, ca string, run func(string)) {
 			_, _ = mover.Execute(fmt.Sprintf("UPDATE accounts SET amount = amount + IF(id = %d, 7, -7) WHERE id IN (%d, %d)", i%20_000, i%20_000, 19_999-i%20_000))
 		}
 	})
-	table, err := mysql.Open("mysql://reader@"+address+"/shop/accounts", mysql.Options{Password: mariaPassword, CAFile: ca})
+	table, err := mysql.Open("mysql://reader@"+address+"/shop/accounts", dbserver.Options{Password: mariaPassword, CAFile: ca})
 	if err != nil {
 		t.Fatal(err)
 	}

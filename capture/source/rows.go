@@ -219,19 +219,27 @@ func (s *Session) Rows(ctx context.Context, t *Table, r Range, take func([]event
 		query += order(t)
 	}
 	cells := make([]event.Cell, len(t.Columns))
-	var result mysql.Result
-	var stopped error
-	err := s.conn.ExecuteSelectStreaming(query, &result, func(row []mysql.FieldValue) error {
+	return s.Select(ctx, query, func(row []mysql.FieldValue) error {
 		for j := range row {
 			i := at[j]
 			c, err := cell(&t.Columns[i], kinds[i], &row[j])
 			if err != nil {
-				stopped = err
 				return err
 			}
 			cells[i] = c
 		}
-		stopped = take(cells)
+		return take(cells)
+	})
+}
+
+// Select calls take with each row of a statement's answer as it comes; the values are good
+// until take returns. The error is take's as it is, ctx's, or names the statement and wraps
+// ErrChanged, ErrLost or ErrPassing.
+func (s *Session) Select(ctx context.Context, query string, take func([]mysql.FieldValue) error) error {
+	var result mysql.Result
+	var stopped error
+	err := s.conn.ExecuteSelectStreaming(query, &result, func(row []mysql.FieldValue) error {
+		stopped = take(row)
 		return stopped
 	}, nil)
 	switch {

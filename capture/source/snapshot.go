@@ -110,7 +110,7 @@ func (o *Snapshots) together(ctx context.Context) (bool, error) {
 		same := true
 		var first Position
 		for i, c := range o.Sessions {
-			file, pos, err := c.snapshotAt()
+			file, pos, err := c.SnapshotAt()
 			if err != nil {
 				return false, err
 			}
@@ -134,8 +134,9 @@ func (o *Snapshots) together(ctx context.Context) (bool, error) {
 	return false, ctx.Err()
 }
 
-// snapshotAt is where in the binlog MariaDB's consistent read is.
-func (s *Session) snapshotAt() (file, pos string, err error) {
+// SnapshotAt is where in the binlog the consistent read of a session of MariaDB is. The error
+// wraps ErrNoLog where the server does not say it: it writes none, or is MySQL.
+func (s *Session) SnapshotAt() (file, pos string, err error) {
 	rows, err := s.query("SHOW STATUS LIKE 'binlog_snapshot_%'")
 	if err != nil {
 		return "", "", err
@@ -162,7 +163,7 @@ func (o *Snapshots) begin(c *Session) (err error) {
 	if err := c.Exec(begin); err != nil {
 		return err
 	}
-	file, pos, err := c.snapshotAt()
+	file, pos, err := c.SnapshotAt()
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/gscd-io/gscd/capture/source"
 	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/delta/spill"
@@ -108,7 +109,7 @@ func (a *app) mysqlSource(address string) (slice.Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := mysql.Open(address, mysql.Options{
+	t, err := mysql.Open(address, source.Options{
 		Password: string(cfg.MySQL.Password), TLS: cfg.MySQL.TLS == "require", SkipVerify: cfg.MySQL.TLS == "skip-verify", CAFile: cfg.MySQL.CAFile,
 	})
 	if errors.Is(err, mysql.ErrAddress) {

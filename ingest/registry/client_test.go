@@ -177,7 +177,7 @@ func TestFaults(t *testing.T) {
 	if got, err := c.Schema(content(1)); err != nil || got[0] != "late" || calls.Load() != 3 {
 		t.Errorf("%q, %v after %d calls", got, err, calls.Load())
 	}
-	gone := client(t, Options{URLs: []string{"http://127.0.0.1:1"}, Token: "s3cret", Patience: 300 * time.Millisecond})
+	gone := client(t, Options{URLs: []string{"http://127.0.0.1:1"}, Token: "s3cret", Patience: time.Second})
 	for _, f := range []struct {
 		c     *Client
 		id    int64

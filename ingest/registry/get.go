@@ -26,12 +26,17 @@ const (
 
 // get asks the addresses in turn until one has an answer that decides.
 func (c *Client) get(ctx context.Context, path string) ([]byte, error) {
+	var before error
 	for wait := firstWait; ; wait = min(2*wait, longWait) {
 		body, err := c.round(ctx, path)
 		var failed *decode.SchemaError
 		if !errors.As(err, &failed) || !failed.Retryable {
 			return body, err
 		}
+		if before != nil && ctx.Err() != nil {
+			return nil, before // that the time was up in the last round says nothing
+		}
+		before = err
 		select {
 		case <-ctx.Done():
 			return nil, err

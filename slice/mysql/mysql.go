@@ -7,19 +7,14 @@ package mysql
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
-	"os"
 	"strings"
-	"time"
 
-	"github.com/go-mysql-org/go-mysql/client"
 	"github.com/go-mysql-org/go-mysql/mysql"
 
+	"github.com/gscd-io/gscd/capture/source"
 	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/ingest"
 )
@@ -33,31 +28,20 @@ var ErrAddress = errors.New("no address of a MySQL table")
 // ErrNoTable: the database has no such table, or the user may not see it.
 var ErrNoTable = errors.New("no such table")
 
-// Options say how a server is reached.
-type Options struct {
-	// Password of the user that the address names.
-	Password string
-	// TLS encrypts the connection; CAFile (PEM) names the authorities of the server's
-	// certificate, "" those of the system. SkipVerify takes any certificate.
-	TLS, SkipVerify bool
-	CAFile          string
-}
-
 // Table is where a slice's rows are. It implements slice.Source.
 type Table struct {
-	host, user, database, table string
-	o                           Options
-	tls                         *tls.Config
-	at                          *ingest.SourcePosition
+	server          *source.Server
+	database, table string
+	at              *ingest.SourcePosition
 }
 
 // At gives where in the server's binlog the rows stood that were read last; nil where the
-// server does not say it (MySQL without a lock), or writes no binlog.
+// server does not say it (MySQL), or writes no binlog.
 func (t *Table) At() *ingest.SourcePosition { return t.at }
 
 // Open reads an address; nothing is reached yet. The error wraps ErrAddress and does not
 // show a password.
-func Open(address string, o Options) (*Table, error) {
+func Open(address string, o source.Options) (*Table, error) {
 	u, err := url.Parse(address)
 	if err != nil || !strings.HasPrefix(address, Scheme) {
 		return nil, fmt.Errorf("%w: write %sUSER@HOST:PORT/DATABASE/TABLE", ErrAddress, Scheme)
@@ -66,57 +50,29 @@ func Open(address string, o Options) (*Table, error) {
 		return nil, fmt.Errorf("%w: it has a password, which would be seen: leave it out, and set GSCD_MYSQL_PASSWORD or GSCD_MYSQL_PASSWORD_FILE", ErrAddress)
 	}
 	database, table, ok := strings.Cut(strings.TrimPrefix(u.Path, "/"), "/")
-	if !ok || database == "" || table == "" || strings.Contains(table, "/") || u.User.Username() == "" || u.Hostname() == "" || u.RawQuery != "" || u.Fragment != "" {
+	if !ok || database == "" || table == "" || strings.Contains(table, "/") {
 		return nil, fmt.Errorf("%w: write %sUSER@HOST:PORT/DATABASE/TABLE", ErrAddress, Scheme)
 	}
-	port := u.Port()
-	if port == "" {
-		port = "3306"
+	u.Path, u.RawPath = "", ""
+	server, err := source.Open(u.String(), o)
+	if errors.Is(err, source.ErrAddress) {
+		return nil, fmt.Errorf("%w: write %sUSER@HOST:PORT/DATABASE/TABLE", ErrAddress, Scheme)
 	}
-	t := &Table{host: net.JoinHostPort(u.Hostname(), port), user: u.User.Username(), database: database, table: table, o: o}
-	if o.TLS || o.SkipVerify || o.CAFile != "" {
-		t.tls = &tls.Config{ServerName: u.Hostname(), InsecureSkipVerify: o.SkipVerify, MinVersion: tls.VersionTLS12}
-		if o.CAFile != "" {
-			pem, err := os.ReadFile(o.CAFile)
-			if err != nil {
-				return nil, err
-			}
-			t.tls.RootCAs = x509.NewCertPool()
-			if !t.tls.RootCAs.AppendCertsFromPEM(pem) {
-				return nil, fmt.Errorf("%s has no certificate", o.CAFile)
-			}
-		}
-	}
-	return t, nil
+	return &Table{server: server, database: database, table: table}, err
 }
 
 // Name is the address.
-func (t *Table) Name() string {
-	return Scheme + t.user + "@" + t.host + "/" + t.database + "/" + t.table
-}
-
-func (t *Table) connect(ctx context.Context) (*client.Conn, error) {
-	c, err := client.ConnectWithContext(ctx, t.host, t.user, t.o.Password, "", 10*time.Second, func(c *client.Conn) error {
-		if t.tls != nil {
-			c.SetTLSConfig(t.tls)
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("connect to %s: %w", t.Name(), err)
-	}
-	return c, nil
-}
+func (t *Table) Name() string { return t.server.Name() + "/" + t.database + "/" + t.table }
 
 // Open asks for the columns; the rows are read in a transaction of their own.
 func (t *Table) Open(ctx context.Context, _ *schema.Schema) (ingest.SliceRows, error) {
 	var out ingest.SliceRows
-	c, err := t.connect(ctx)
+	c, err := t.server.Connect(ctx)
 	if err != nil {
 		return out, err
 	}
-	columns, err := t.columns(c)
-	_ = c.Close()
+	columns, err := t.columns(ctx, c)
+	c.Close()
 	if err != nil {
 		return out, fmt.Errorf("%s: %w", t.Name(), err)
 	}
@@ -134,35 +90,32 @@ func (t *Table) Open(ctx context.Context, _ *schema.Schema) (ingest.SliceRows, e
 var errEnough = errors.New("no more rows are wanted")
 
 // columns reads the table's columns in their order.
-func (t *Table) columns(c *client.Conn) (list []column, err error) {
+func (t *Table) columns(ctx context.Context, c *source.Session) (list []column, err error) {
 	query := fmt.Sprintf("SELECT column_name, column_type FROM information_schema.columns WHERE table_schema = '%s' AND table_name = '%s' ORDER BY ordinal_position",
 		mysql.Escape(t.database), mysql.Escape(t.table))
-	var result mysql.Result
-	err = c.ExecuteSelectStreaming(query, &result, func(row []mysql.FieldValue) error {
+	err = c.Select(ctx, query, func(row []mysql.FieldValue) error {
 		col, err := columnOf(string(row[0].AsString()), string(row[1].AsString()))
 		list = append(list, col)
 		return err
-	}, nil)
+	})
 	if err == nil && len(list) == 0 {
-		err = fmt.Errorf("%w, or %s may not read it", ErrNoTable, t.user)
+		err = fmt.Errorf("%w, or the user may not read it", ErrNoTable)
 	}
 	return list, err
 }
 
 // rows reads the table in one consistent read.
 func (t *Table) rows(ctx context.Context, columns []column, yield func([]schema.Value, error) bool) error {
-	c, err := t.connect(ctx)
+	c, err := t.server.Connect(ctx)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	defer context.AfterFunc(ctx, func() { _ = c.Close() })()
 	for _, statement := range []string{
-		"SET SESSION time_zone = '+00:00'",
 		"SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
 		"START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
 	} {
-		if _, err := c.Execute(statement); err != nil {
+		if err := c.Exec(statement); err != nil {
 			return errors.Join(ctx.Err(), err)
 		}
 	}
@@ -173,11 +126,9 @@ func (t *Table) rows(ctx context.Context, columns []column, yield func([]schema.
 	for i, col := range columns {
 		selected[i] = col.selected()
 	}
-	query := "SELECT " + strings.Join(selected, ", ") + " FROM " + quoted(t.database) + "." + quoted(t.table)
 	cells := make([]schema.Value, len(columns))
 	n := 0
-	var result mysql.Result
-	err = c.ExecuteSelectStreaming(query, &result, func(row []mysql.FieldValue) error {
+	return c.Select(ctx, "SELECT "+strings.Join(selected, ", ")+" FROM "+quoted(t.database)+"."+quoted(t.table), func(row []mysql.FieldValue) error {
 		n++
 		for i := range columns {
 			var err error
@@ -189,11 +140,7 @@ func (t *Table) rows(ctx context.Context, columns []column, yield func([]schema.
 			return errEnough
 		}
 		return nil
-	}, nil)
-	if err != nil && ctx.Err() != nil {
-		return ctx.Err()
-	}
-	return err
+	})
 }
 
 // quoted makes a name of an identifier.

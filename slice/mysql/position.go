@@ -1,48 +1,36 @@
 package mysql
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 
-	"github.com/go-mysql-org/go-mysql/client"
-
+	"github.com/gscd-io/gscd/capture/source"
 	"github.com/gscd-io/gscd/ingest"
 	"github.com/gscd-io/gscd/ingest/change"
 )
 
-// position asks where in the binlog the consistent read of a connection stands. MariaDB
-// says it without a lock; nil where the server does not.
-func position(c *client.Conn) (*ingest.SourcePosition, error) {
-	r, err := c.Execute("SHOW STATUS LIKE 'binlog_snapshot_%'")
+// position asks where in the binlog the consistent read of a session stands. MariaDB says
+// it without a lock; nil where the server does not.
+func position(c *source.Session) (*ingest.SourcePosition, error) {
+	file, pos, err := c.SnapshotAt()
+	if errors.Is(err, source.ErrNoLog) {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}
-	status := map[string]string{}
-	for i := range r.RowNumber() {
-		name, err := r.GetString(i, 0)
-		if err != nil {
-			return nil, err
-		}
-		if status[strings.ToLower(name)], err = r.GetString(i, 1); err != nil {
-			return nil, err
-		}
-	}
-	file := status["binlog_snapshot_file"]
-	if file == "" {
-		return nil, nil
-	}
 	at := &ingest.SourcePosition{}
-	if at.Position, err = Position(file + ":" + status["binlog_snapshot_position"]); err != nil {
+	if at.Position, err = Position(file + ":" + pos); err != nil {
 		return nil, err
 	}
-	if r, err = c.Execute("SELECT @@server_id, CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS SIGNED)"); err != nil {
+	who, err := c.Identity()
+	if err != nil {
 		return nil, err
 	}
-	if at.ServerID, err = r.GetInt(0, 0); err != nil {
-		return nil, err
-	}
-	at.Time, err = r.GetInt(0, 1)
+	at.ServerID = int64(who.ServerID)
+	at.Time, err = c.Clock()
 	return at, err
 }
 
