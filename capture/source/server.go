@@ -154,6 +154,10 @@ var (
 
 // marked says of an error whether it passes.
 func marked(err error) error {
+	var untrusted *tls.CertificateVerificationError
+	if errors.As(err, &untrusted) {
+		return fmt.Errorf("%w: mysql.ca_file names the authorities that sign it", err)
+	}
 	switch code(err) {
 	case 0:
 		return fmt.Errorf("%w: %w", ErrLost, err)
