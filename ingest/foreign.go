@@ -396,7 +396,7 @@ func (l *Lane) checkForeignSchema(before, now *delta.Snapshot) error {
 	if before == nil {
 		for _, name := range l.p.ColumnsAtOpen {
 			if old[name] = true; s.Index(name) < 0 {
-				return fmt.Errorf("the column %s is gone: gscd does not follow columns that are dropped or renamed", name)
+				return fmt.Errorf("the column %s is gone: columns that another engine drops or renames are not followed", name)
 			}
 		}
 	} else {
@@ -408,7 +408,7 @@ func (l *Lane) checkForeignSchema(before, now *delta.Snapshot) error {
 			old[was.Name] = true
 			switch {
 			case at < 0:
-				return fmt.Errorf("the column %s is gone: gscd does not follow columns that are dropped or renamed", was.Name)
+				return fmt.Errorf("the column %s is gone: columns that another engine drops or renames are not followed", was.Name)
 			case s.Fields[at].Type.String() != was.Type.String():
 				return fmt.Errorf("the column %s was %s and is %s: gscd does not follow types that change", was.Name, was.Type, s.Fields[at].Type)
 			case was.Nullable && !s.Fields[at].Nullable:

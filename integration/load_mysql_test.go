@@ -45,6 +45,7 @@ func mariaDB(t testing.TB, settings ...string) (address, ca string, root *client
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	data := filepath.Join(dir, "data")
 	install := exec.Command("mariadb-install-db", "--no-defaults", "--datadir="+data, "--user="+me.Username, "--auth-root-authentication-method=normal", "--skip-test-db")
+	install.Env = append(os.Environ(), "TMPDIR="+dir) // servers that share one remove each other's files
 	if out, err := install.CombinedOutput(); err != nil {
 		t.Fatalf("mariadb-install-db: %v\n%s", err, out)
 	}
