@@ -194,21 +194,7 @@ func (d *canal) Alone(rec *change.Record) *change.Record {
 
 // Decode implements Decoder.
 func (d *canal) Decode(rec *change.Record, arena *change.Arena, out *change.Change) error {
-	out.Reset()
-	d.seen = foreign
-	d.cells.arena = arena
-	if len(rec.Value) > math.MaxInt32 {
-		return decodeError("the record is larger than 2 GiB")
-	}
-	if rec.Value == nil {
-		d.seen = neutral
-		return tombstone(d.opts, out, errNullKey)
-	}
-	err := d.message(rec)
-	if err == nil {
-		err = d.decode(rec, out)
-	}
-	return refused(out, err)
+	return d.oneRow(rec, arena, out, reading{seen: &d.seen, value: d.message, row: d.decode})
 }
 
 var (

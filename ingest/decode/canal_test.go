@@ -15,11 +15,21 @@ import (
 // decodeRows decodes every row of a record, by a decoder of its own.
 func decodeRows(t *testing.T, o Options, value string) ([]change.Change, error) {
 	t.Helper()
-	d, err := New(CanalJSON, o)
+	return everyRow(t, CanalJSON, o, change.Record{Value: []byte(value), Timestamp: 1_700_000_000_000}, func(alone *change.Record, n int) {
+		if !json.Valid(alone.Value) || n > 1 && len(alone.Value) >= len(value) {
+			t.Fatalf("alone: %s", alone.Value)
+		}
+	})
+}
+
+// everyRow decodes every row of a record, by a decoder of its own, and each again alone,
+// which must say the same. also, if not nil, looks at each that is alone, one of n.
+func everyRow(t *testing.T, format string, o Options, rec change.Record, also func(alone *change.Record, n int)) ([]change.Change, error) {
+	t.Helper()
+	d, err := New(format, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	rec := change.Record{Value: []byte(value), Timestamp: 1_700_000_000_000}
 	n := d.Rows(&rec)
 	out := make([]change.Change, n)
 	for i := range out {
@@ -30,20 +40,41 @@ func decodeRows(t *testing.T, o Options, value string) ([]change.Change, error) 
 		if err := d.Decode(&row, &change.Arena{}, &out[i]); err != nil {
 			return out[:i], err
 		}
-		// The row alone says the same.
 		var again change.Change
 		alone := d.Alone(&row)
 		if n := d.Rows(alone); n != 1 || alone.Row != row.Row {
-			t.Fatalf("%s alone has %d rows, the first %d", alone.Value, n, alone.Row)
+			t.Fatalf("%q alone has %d rows, the first %d", alone.Value, n, alone.Row)
 		}
 		if err := d.Decode(alone, &change.Arena{}, &again); err != nil || !sameChange(&out[i], &again) {
-			t.Fatalf("%s alone: %+v, %v; want %+v", alone.Value, again, err, out[i])
+			t.Fatalf("%q alone: %+v, %v; want %+v", alone.Value, again, err, out[i])
 		}
-		if !json.Valid(alone.Value) || n > 1 && len(alone.Value) >= len(value) {
-			t.Fatalf("alone: %s", alone.Value)
+		if also != nil {
+			also(alone, n)
 		}
 	}
 	return out, nil
+}
+
+// benchmarkRows decodes all rows of a record again and again.
+func benchmarkRows(b *testing.B, format string, value []byte) {
+	b.Helper()
+	d, err := New(format, Options{KeyColumns: []string{"id"}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(int64(len(value)))
+	b.ReportAllocs()
+	for b.Loop() {
+		rec := change.Record{Value: bytes.Clone(value)} // or it is known
+		arena := &change.Arena{}
+		rec.Rows = int32(d.Rows(&rec))
+		var c change.Change
+		for ; rec.Row < rec.Rows; rec.Row++ {
+			if err := d.Decode(&rec, arena, &c); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
 }
 
 func canalOf(kind, rest string) string {
@@ -195,23 +226,7 @@ func BenchmarkCanal(b *testing.B) {
 	value := []byte(`{"database":"shop","table":"orders","type":"INSERT","isDdl":false,"es":1657936800000,"ts":1657936800100,"pkNames":["id"],"old":null,"sql":"",` +
 		`"mysqlType":{"id":"bigint","customer_id":"int unsigned","status":"enum('new','paid')","amount":"decimal(18,4)","note":"text","paid":"tinyint(1)","city":"varchar(20)"},` +
 		`"data":[` + strings.Join(rows, ",") + `]}`)
-	d, err := New(CanalJSON, Options{KeyColumns: []string{"id"}})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.SetBytes(int64(len(value)))
-	b.ReportAllocs()
-	for b.Loop() {
-		rec := change.Record{Value: bytes.Clone(value)} // or it is known
-		arena := &change.Arena{}
-		rec.Rows = int32(d.Rows(&rec))
-		var c change.Change
-		for ; rec.Row < rec.Rows; rec.Row++ {
-			if err := d.Decode(&rec, arena, &c); err != nil {
-				b.Fatal(err)
-			}
-		}
-	}
+	benchmarkRows(b, CanalJSON, value)
 }
 
 // BenchmarkCanalStandardLibrary reads the same bytes with encoding/json.

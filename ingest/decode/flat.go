@@ -93,13 +93,16 @@ func (f *flat) read(value []byte) error {
 	}
 }
 
-// reading is what a format of one row a record does itself.
+// reading is what a format does itself.
 type reading struct {
 	// seen is told what the record was.
 	seen *recognition
 	// key reads the record key; nil where record keys are no rows' keys.
 	key func(*change.Record, *change.Change) error
-	// row reads the rest, once the members of the value are known.
+	// value reads what the value is made of; nil where that is one JSON object, whose
+	// members matter.
+	value func(*change.Record) error
+	// row reads the rest, once that is known.
 	row func(*change.Record, *change.Change) error
 }
 
@@ -119,7 +122,12 @@ func (f *flat) oneRow(rec *change.Record, arena *change.Arena, out *change.Chang
 		}
 		return tombstone(f.opts, out, err)
 	}
-	err := f.read(rec.Value)
+	var err error
+	if r.value != nil {
+		err = r.value(rec)
+	} else {
+		err = f.read(rec.Value)
+	}
 	if err == nil {
 		err = r.row(rec, out)
 	}

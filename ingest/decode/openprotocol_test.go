@@ -28,30 +28,7 @@ func batchOf(parts ...string) change.Record {
 // openRows decodes every message of a batch, and each again alone.
 func openRows(t *testing.T, o Options, rec change.Record) ([]change.Change, error) {
 	t.Helper()
-	d, err := New(OpenProtocol, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := d.Rows(&rec)
-	out := make([]change.Change, n)
-	for i := range out {
-		row := rec
-		if n > 1 {
-			row.Row, row.Rows = int32(i), int32(n)
-		}
-		if err := d.Decode(&row, &change.Arena{}, &out[i]); err != nil {
-			return out[:i], err
-		}
-		var again change.Change
-		alone := d.Alone(&row)
-		if n := d.Rows(alone); n != 1 || alone.Row != row.Row {
-			t.Fatalf("alone it has %d rows, the first %d", n, alone.Row)
-		}
-		if err := d.Decode(alone, &change.Arena{}, &again); err != nil || !sameChange(&out[i], &again) {
-			t.Fatalf("alone: %+v, %v; want %+v", again, err, out[i])
-		}
-	}
-	return out, nil
+	return everyRow(t, OpenProtocol, o, rec, nil)
 }
 
 const openKey = `{"ts":434614349185581056,"scm":"shop","tbl":"t","t":1}` // 2022-07-16 02:51:24.974 UTC

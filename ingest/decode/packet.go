@@ -496,21 +496,7 @@ func (d *packets) rowInEvent() int { return d.walk.entry.rowsBefore + d.walk.row
 
 // Decode implements Decoder.
 func (d *packets) Decode(rec *change.Record, arena *change.Arena, out *change.Change) error {
-	out.Reset()
-	d.seen = foreign
-	d.cells.arena = arena
-	if len(rec.Value) > math.MaxInt32 {
-		return decodeError("the record is larger than 2 GiB")
-	}
-	if rec.Value == nil {
-		d.seen = neutral
-		return tombstone(d.opts, out, errNullKey)
-	}
-	err := d.packet(rec)
-	if err == nil {
-		err = d.decode(rec, out)
-	}
-	return refused(out, err)
+	return d.oneRow(rec, arena, out, reading{seen: &d.seen, value: d.packet, row: d.decode})
 }
 
 func (d *packets) decode(rec *change.Record, out *change.Change) error {

@@ -115,31 +115,7 @@ func packetOf(entries ...packetEntry) []byte {
 // packetRows decodes every change of a packet, and each again alone.
 func packetRows(t *testing.T, o Options, value []byte) ([]change.Change, error) {
 	t.Helper()
-	d, err := New(CanalProtobuf, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	rec := change.Record{Value: value, Timestamp: 1_700_000_000_000}
-	n := d.Rows(&rec)
-	out := make([]change.Change, n)
-	for i := range out {
-		row := rec
-		if n > 1 {
-			row.Row, row.Rows = int32(i), int32(n)
-		}
-		if err := d.Decode(&row, &change.Arena{}, &out[i]); err != nil {
-			return out[:i], err
-		}
-		var again change.Change
-		alone := d.Alone(&row)
-		if n := d.Rows(alone); n != 1 || alone.Row != row.Row {
-			t.Fatalf("alone it has %d rows, the first %d", n, alone.Row)
-		}
-		if err := d.Decode(alone, &change.Arena{}, &again); err != nil || !sameChange(&out[i], &again) {
-			t.Fatalf("alone: %+v, %v; want %+v", again, err, out[i])
-		}
-	}
-	return out, nil
+	return everyRow(t, CanalProtobuf, o, change.Record{Value: value, Timestamp: 1_700_000_000_000}, nil)
 }
 
 func col(name, mysqlType, value string) packetColumn {
@@ -470,22 +446,5 @@ func BenchmarkPackets(b *testing.B) {
 			col("amount", "decimal(18,4)", "1234567.8901"), col("note", "text", "second order of the week"), col("paid", "tinyint(1)", "1"), col("city", "varchar(20)", "Hangzhou"),
 		}})
 	}
-	value := packetOf(e)
-	d, err := New(CanalProtobuf, Options{KeyColumns: []string{"id"}})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.SetBytes(int64(len(value)))
-	b.ReportAllocs()
-	for b.Loop() {
-		rec := change.Record{Value: bytes.Clone(value)} // or it is known
-		arena := &change.Arena{}
-		rec.Rows = int32(d.Rows(&rec))
-		var c change.Change
-		for ; rec.Row < rec.Rows; rec.Row++ {
-			if err := d.Decode(&rec, arena, &c); err != nil {
-				b.Fatal(err)
-			}
-		}
-	}
+	benchmarkRows(b, CanalProtobuf, packetOf(e))
 }
