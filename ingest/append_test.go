@@ -7,9 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/delta/objstore/mem"
-	"github.com/gscd-io/gscd/delta/scan"
 	"github.com/gscd-io/gscd/ingest"
 	"github.com/gscd-io/gscd/ingest/change"
 	"github.com/gscd-io/gscd/progress"
@@ -91,23 +89,9 @@ func TestAppend(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		table, err := delta.Open(ctx, store)
-		if err != nil {
-			t.Fatal(err)
-		}
-		snap, err := table.Snapshot(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		reading, err := scan.New(store, snap, scan.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		table, snap, cells := newestRows(t, store)
 		var got []string
-		for row, err := range reading.Rows(ctx) {
-			if err != nil {
-				t.Fatal(err)
-			}
+		for _, row := range cells {
 			got = append(got, row[0].S+row[1].S)
 		}
 		slices.Sort(got)

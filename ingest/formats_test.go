@@ -6,9 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/delta/objstore/mem"
-	"github.com/gscd-io/gscd/delta/scan"
 	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/ingest"
 	"github.com/gscd-io/gscd/ingest/change"
@@ -73,22 +71,8 @@ func TestDMS(t *testing.T) {
 // rowTexts gives the newest rows as text, sorted.
 func rowTexts(t *testing.T, store *mem.Store) (rows []string) {
 	t.Helper()
-	table, err := delta.Open(ctx, store)
-	if err != nil {
-		t.Fatal(err)
-	}
-	newest, err := table.Snapshot(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	reading, err := scan.New(store, newest, scan.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for row, err := range reading.Rows(ctx) {
-		if err != nil {
-			t.Fatal(err)
-		}
+	_, _, newest := newestRows(t, store)
+	for _, row := range newest {
 		cells := make([]string, len(row))
 		for i, v := range row {
 			switch v.Kind {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gscd-io/gscd/delta"
+	"github.com/gscd-io/gscd/delta/objstore"
 	"github.com/gscd-io/gscd/delta/objstore/mem"
 	"github.com/gscd-io/gscd/delta/scan"
 	"github.com/gscd-io/gscd/delta/schema"
@@ -191,4 +192,30 @@ func TestAppendOfRows(t *testing.T) {
 	if _, err := ingest.New(ingest.Options{Store: mem.New(), Calendar: cal, Append: true, Format: "canal-json"}, &fixed{}); err == nil || !strings.Contains(err.Error(), "set a key") {
 		t.Fatalf("mode append with canal-json: %v", err)
 	}
+}
+
+// newestRows gives the rows of the newest version of a table.
+func newestRows(t testing.TB, store objstore.Store) (*delta.Table, *delta.Snapshot, [][]schema.Value) {
+	t.Helper()
+	ctx := context.Background()
+	table, err := delta.Open(ctx, store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	newest, err := table.Snapshot(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reading, err := scan.New(store, newest, scan.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows [][]schema.Value
+	for row, err := range reading.Rows(ctx) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows = append(rows, slices.Clone(row))
+	}
+	return table, newest, rows
 }

@@ -9,9 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/delta/objstore/mem"
-	"github.com/gscd-io/gscd/delta/scan"
 	"github.com/gscd-io/gscd/ingest"
 	"github.com/gscd-io/gscd/ingest/change"
 	"github.com/gscd-io/gscd/snapshotter"
@@ -96,23 +94,9 @@ func TestSchemaTopicLate(t *testing.T) {
 		if err := lane.Run(ctx); err != nil {
 			return "", 0, err
 		}
-		table, err := delta.Open(ctx, store)
-		if err != nil {
-			t.Fatal(err)
-		}
-		snap, err := table.Snapshot(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		reading, err := scan.New(store, snap, scan.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		_, snap, cells := newestRows(t, store)
 		var out []string
-		for row, err := range reading.Rows(ctx) {
-			if err != nil {
-				t.Fatal(err)
-			}
+		for _, row := range cells {
 			text := fmt.Sprint(row[0].I)
 			for i, f := range snap.Schema().Fields[1:] {
 				if f.Name == "v" {

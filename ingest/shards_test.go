@@ -11,9 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/delta/objstore/mem"
-	"github.com/gscd-io/gscd/delta/scan"
 	"github.com/gscd-io/gscd/ingest"
 	"github.com/gscd-io/gscd/ingest/decode"
 	"github.com/gscd-io/gscd/ingest/recording"
@@ -76,23 +74,9 @@ func TestShards(t *testing.T) {
 		if err := lane.Run(ctx); err != nil {
 			return "", err
 		}
-		table, err := delta.Open(ctx, store)
-		if err != nil {
-			t.Fatal(err)
-		}
-		snap, err := table.Snapshot(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		reading, err := scan.New(store, snap, scan.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		table, snap, cells := newestRows(t, store)
 		var rows []string
-		for row, err := range reading.Rows(ctx) {
-			if err != nil {
-				t.Fatal(err)
-			}
+		for _, row := range cells {
 			rows = append(rows, fmt.Sprintf("%s/%d=%d", row[0].S, row[1].I, row[2].I))
 		}
 		slices.Sort(rows)

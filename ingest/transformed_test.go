@@ -9,9 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/delta/objstore/mem"
-	"github.com/gscd-io/gscd/delta/scan"
 	"github.com/gscd-io/gscd/ingest"
 	"github.com/gscd-io/gscd/ingest/change"
 	"github.com/gscd-io/gscd/ingest/transform"
@@ -128,22 +126,8 @@ func TestTransformChanged(t *testing.T) {
 		if err := lane.Run(ctx); err != nil {
 			t.Fatal(err)
 		}
-		table, err := delta.Open(ctx, store)
-		if err != nil {
-			t.Fatal(err)
-		}
-		snap, err := table.Snapshot(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		reading, err := scan.New(store, snap, scan.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for row, err := range reading.Rows(ctx) {
-			if err != nil {
-				t.Fatal(err)
-			}
+		table, snap, cells := newestRows(t, store)
+		for _, row := range cells {
 			if rows++; len(row[0].S) != 64 {
 				t.Errorf("key %q", row[0].S)
 			}
