@@ -7,7 +7,7 @@ BIN      := bin/gscd
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 LDFLAGS  := $(if $(VERSION),-X main.release=$(VERSION))
 
-.PHONY: all build test race bench lint fmt integration fuzz ci clean
+.PHONY: all build test race bench lint fmt integration fuzz nightly ci clean
 
 all: build
 
@@ -42,6 +42,12 @@ fuzz: ## every fuzz test for TIME each: 10 minutes, a night for all; TIME=5000x 
 	    $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(TIME) $$pkg || exit 1; \
 	  done; \
 	done
+
+# Seeds of their own each night; a failure prints its seed and how to run it again.
+SEED := $(or $(SEED),$(shell date +%s))
+
+nightly: ## what takes hours: 10,000 simulated runs of the pipeline from seeds that were not tried before
+	$(GO) test ./ingest -run 'TestModel$$' -timeout 3h -v -model.seed=$(SEED)0000 -model.runs=10000
 
 ci: ## what a change must pass, from nothing
 	.ci/run

@@ -50,6 +50,7 @@ func TestModel(t *testing.T) {
 	var next atomic.Uint64
 	var failed atomic.Bool
 	var wg sync.WaitGroup
+	begin := time.Now()
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
 			for !failed.Load() {
@@ -67,6 +68,7 @@ func TestModel(t *testing.T) {
 		})
 	}
 	wg.Wait()
+	t.Logf("%d runs, %.1f a second", runs, float64(runs)/time.Since(begin).Seconds())
 }
 
 // trial is a scenario at work.
