@@ -19,7 +19,7 @@ type Policy struct {
 
 // Stage keeps the last savepoint of each period.
 type Stage struct {
-	// Ends is week, month, quarter or year.
+	// Ends is day, week, month, quarter or year.
 	Ends string
 	// Until is the age up to which they are kept, counted from the label's end
 	// as for Keep; without meaning where Forever is set.
@@ -31,7 +31,8 @@ type Stage struct {
 // days included.
 type Span struct {
 	N int
-	// Unit is hour, day, week, month or year.
+	// Unit is hour, day, week, month or year, and in the first span of a policy label too:
+	// so many labels back from the newest sealed one.
 	Unit string
 }
 
@@ -43,7 +44,7 @@ func (s Span) String() string {
 	return fmt.Sprintf("%d %ss", s.N, s.Unit)
 }
 
-// Days is the span in days, near enough to compare spans by.
+// Days is the span in days, near enough to compare spans by; 0 for labels.
 func (s Span) Days() float64 {
 	return float64(s.N) * map[string]float64{"hour": 1. / 24, "day": 1, "week": 7, "month": 365.2425 / 12, "year": 365.2425}[s.Unit]
 }
@@ -55,16 +56,18 @@ var (
 	spanUnits = map[string]string{
 		"h": "hour", "hour": "hour", "hours": "hour", "d": "day", "day": "day", "days": "day", "w": "week", "week": "week",
 		"weeks": "week", "month": "month", "months": "month", "y": "year", "year": "year", "years": "year",
+		"label": "label", "labels": "label",
 	}
-	stageEnds = map[string]bool{"week": true, "month": true, "quarter": true, "year": true}
+	stageEnds = map[string]bool{"day": true, "week": true, "month": true, "quarter": true, "year": true}
 )
 
 // UnmarshalText reads
 //
 //	forever
-//	[keep] SPAN {then (week|month|quarter|year) ends [for] (SPAN|forever)}
+//	[keep] SPAN {then (day|week|month|quarter|year) ends [for] (SPAN|forever)}
 //
-// where SPAN is 90d, 90 days, 12 months or 7y, and commas are free.
+// where SPAN is 90d, 90 days, 12 months or 7y, in the first place 90 labels too, and commas
+// are free.
 func (p *Policy) UnmarshalText(text []byte) error {
 	words := strings.Fields(strings.ToLower(strings.ReplaceAll(string(text), ",", " ")))
 	if len(words) == 1 && words[0] == "forever" {
@@ -85,6 +88,8 @@ func (p *Policy) UnmarshalText(text []byte) error {
 		switch {
 		case s.Forever && i < len(read.Then)-1:
 			return fmt.Errorf("retention %q: nothing can come behind %s ends that are kept forever", text, s.Ends)
+		case !s.Forever && s.Until.Unit == "label":
+			return fmt.Errorf("retention %q: %s ends are kept for a time, such as 7y: labels count in the first span alone", text, s.Ends)
 		case !s.Forever && s.Until.Days() <= age.Days():
 			return fmt.Errorf("retention %q: %s is not more than %s: every stage gives the age up to which it keeps", text, s.Until, age)
 		}

@@ -495,10 +495,13 @@ func (r *reader) validateRetention(t *Table, p, granularity string) {
 	}
 	s := t.Retention.Savepoints
 	last := s.Keep.Days()
+	if s.Keep.Unit == "label" {
+		last = float64(s.Keep.N) * float64(minutes) / (24 * 60)
+	}
 	kept := last * 24 * 60 / float64(minutes)
 	for _, stage := range s.Then {
 		s.Forever = s.Forever || stage.Forever
-		kept += (stage.Until.Days() - last) / 7
+		kept += (stage.Until.Days() - last) / map[string]float64{"day": 1, "week": 7, "month": 30, "quarter": 91, "year": 365}[stage.Ends]
 		last = stage.Until.Days()
 	}
 	switch {

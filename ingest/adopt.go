@@ -267,7 +267,8 @@ func (l *Lane) beginAdopted(label snapshotter.Label, kept *progress.Progress) (*
 		// what is read again.
 		lines, floors := kept.State.Lines, kept.State.Floors
 		p.State.First, p.State.Lines, p.State.Floors = kept.State.First, lines, floors
-		p.LastSeal, p.RolledBack, p.Deleted, p.Incomplete = kept.LastSeal, kept.RolledBack, kept.Deleted, kept.Incomplete
+		p.LastSeal, p.RolledBack, p.Incomplete = kept.LastSeal, kept.RolledBack, kept.Incomplete
+		p.Deleted, p.Policies = kept.Deleted, kept.Policies
 		p.Foreign, p.Counts.Foreign, p.Rewritten, p.Group = kept.Foreign, kept.Counts.Foreign, kept.Rewritten, kept.Group
 		p.OwnerEpoch, p.Owner, p.Raised = kept.OwnerEpoch, kept.Owner, kept.Raised
 	}

@@ -1,9 +1,11 @@
 package progress
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/gscd-io/gscd/drift"
 	"github.com/gscd-io/gscd/ingest/change"
@@ -74,6 +76,9 @@ type Progress struct {
 	RolledBack []RolledBack `json:"rolled_back,omitempty"`
 	// Deleted lists deleted savepoints, newest last; the oldest are dropped past 1,000.
 	Deleted []Deleted `json:"deleted,omitempty"`
+	// Policies lists the labels whose savepoints policies deleted, in the order in which the
+	// policies first did.
+	Policies []PolicyDeleted `json:"deleted_by_policy,omitempty"`
 	// Transform says which columns and rows are taken, as the table's settings had it.
 	Transform string `json:"transform,omitempty"`
 	// Incomplete says from which label on labels are incomplete, and why; a complete load ends it.
@@ -255,6 +260,85 @@ type Deleted struct {
 	Label   snapshotter.Label `json:"label"`
 	Version int64             `json:"version"`
 	At      string            `json:"at"`
+}
+
+// PolicyDeleted is what a retention policy deleted. When is the time of each label's
+// entry in the map.
+type PolicyDeleted struct {
+	// Policy is the text of the policy.
+	Policy string `json:"policy"`
+	// Labels are ranges, first and last one of each, ascending and apart: at most one
+	// more than there are labels between them that are kept.
+	Labels [][2]snapshotter.Label `json:"labels"`
+}
+
+// DeletedByPolicy gives the policy that deleted a label's savepoint, "" for none.
+func (p *Progress) DeletedByPolicy(l snapshotter.Label) string {
+	for i := range p.Policies {
+		ranges := p.Policies[i].Labels
+		at, found := slices.BinarySearchFunc(ranges, l, func(r [2]snapshotter.Label, l snapshotter.Label) int { return cmp.Compare(r[0], l) })
+		if found || at > 0 && l <= ranges[at-1][1] {
+			return p.Policies[i].Policy
+		}
+	}
+	return ""
+}
+
+// NoteDeletedByPolicy adds labels, ascending, to what a policy deleted. Whatever was
+// noted of them before is forgotten.
+func (p *Progress) NoteDeletedByPolicy(policy string, labels []snapshotter.Label) {
+	p.forgetDeleted(labels)
+	i := slices.IndexFunc(p.Policies, func(d PolicyDeleted) bool { return d.Policy == policy })
+	if i < 0 {
+		i = len(p.Policies)
+		p.Policies = append(p.Policies, PolicyDeleted{Policy: policy})
+	}
+	ranges := p.Policies[i].Labels
+	for _, l := range labels {
+		ranges = append(ranges, [2]snapshotter.Label{l, l})
+	}
+	slices.SortFunc(ranges, func(a, b [2]snapshotter.Label) int { return cmp.Compare(a[0], b[0]) })
+	joined := ranges[:0]
+	for _, r := range ranges {
+		if n := len(joined); n > 0 && r[0] <= joined[n-1][1]+1 {
+			joined[n-1][1] = max(joined[n-1][1], r[1])
+		} else {
+			joined = append(joined, r)
+		}
+	}
+	p.Policies[i].Labels = joined
+}
+
+// NoteDeleted adds a label that a person deleted; of more than keep the oldest are dropped.
+func (p *Progress) NoteDeleted(d Deleted, keep int) {
+	p.forgetDeleted([]snapshotter.Label{d.Label})
+	p.Deleted = append(p.Deleted, d)
+	if len(p.Deleted) > keep {
+		p.Deleted = p.Deleted[len(p.Deleted)-keep:]
+	}
+}
+
+// forgetDeleted takes labels, ascending, out of the deleted ones.
+func (p *Progress) forgetDeleted(labels []snapshotter.Label) {
+	among := func(l snapshotter.Label) bool { _, found := slices.BinarySearch(labels, l); return found }
+	p.Deleted = slices.DeleteFunc(p.Deleted, func(d Deleted) bool { return among(d.Label) })
+	for i := range p.Policies {
+		var left [][2]snapshotter.Label
+		for _, r := range p.Policies[i].Labels {
+			at, _ := slices.BinarySearch(labels, r[0])
+			for ; at < len(labels) && labels[at] <= r[1]; at++ {
+				if r[0] < labels[at] {
+					left = append(left, [2]snapshotter.Label{r[0], labels[at] - 1})
+				}
+				r[0] = labels[at] + 1
+			}
+			if r[0] <= r[1] {
+				left = append(left, r)
+			}
+		}
+		p.Policies[i].Labels = left
+	}
+	p.Policies = slices.DeleteFunc(p.Policies, func(d PolicyDeleted) bool { return len(d.Labels) == 0 })
 }
 
 // Incomplete says since when, and why, days may lack rows.

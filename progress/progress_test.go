@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"reflect"
 	"strings"
 	"testing"
@@ -30,7 +31,7 @@ func full() *Progress {
 		Rewritten:   []Rewritten{{6, []int64{7}, []string{"part-1.parquet"}, []HighOfLine{{1, 1, meta.Position, true, meta.Time}}}},
 		Totals:      Totals{Taken: 36, Applied: 1, Superseded: 2, Duplicates: 3, Tombstones: 4, Filtered: 5, DeadLetters: 6, Dismissed: 2, Held: 15, Holes: 9, Rewound: 1},
 		DeadLetters: map[string]int64{"2022-07-16": 2}, Resolved: map[string]int64{"2022-07-17": 1}, Settled: []SettledFile{{"s", 1, 9}}, Undone: []Span{{4, 6}}, RolledBack: []RolledBack{{19190, 5, "2022-07-18T00:00:00Z", 19189, true}},
-		Deleted: []Deleted{{19180, 2, "2022-07-18T00:00:00Z"}}, Incomplete: &Incomplete{19189, "why", &meta.Position, 1}, OwnerEpoch: 3, Owner: "host process 7 (a1b2c3d4)", Raised: []int64{1657958400000}, Slice: &Slice{Source: "a.csv", Digest: "ab", Mode: UpsertSlice, Rows: 4, New: 1, Changed: 1, Unchanged: 2, Replaced: 3}, Slices: 2, LastSeal: 0,
+		Deleted: []Deleted{{19180, 2, "2022-07-18T00:00:00Z"}}, Policies: []PolicyDeleted{{"keep 1 day", [][2]snapshotter.Label{{19170, 19172}, {19175, 19175}}}}, Incomplete: &Incomplete{19189, "why", &meta.Position, 1}, OwnerEpoch: 3, Owner: "host process 7 (a1b2c3d4)", Raised: []int64{1657958400000}, Slice: &Slice{Source: "a.csv", Digest: "ab", Mode: UpsertSlice, Rows: 4, New: 1, Changed: 1, Unchanged: 2, Replaced: 3}, Slices: 2, LastSeal: 0,
 		Late: []LateChange{{"t", 1, 5, `{"id":1}`, 19189, "folded"}},
 		Seals: []Evidence{{
 			Label: 19189, Name: "2022-07-16", SealedAt: "a", Clock: "b", Lines: []snapshotter.Line{{Server: server, Generation: 1}}, Counts: counts, Rows: 2,
@@ -196,6 +197,50 @@ func TestDeadLettersAsOf(t *testing.T) {
 	for label, want := range map[string]int64{"2022-07-15": 0, "2022-07-16": 5, "2022-07-17": 3, "2022-07-18": 3, "2022-07-19": 3} {
 		if got := p.DeadLettersAsOf(func(l string) bool { return l <= label }); got != want {
 			t.Errorf("%s: %d, want %d", label, got, want)
+		}
+	}
+}
+
+// What policies and people deleted, against a map of labels.
+func TestNoteDeleted(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		p, want := &Progress{}, map[snapshotter.Label]string{}
+		for range 30 {
+			if r.IntN(3) == 0 {
+				l := snapshotter.Label(r.IntN(40))
+				p.NoteDeleted(Deleted{Label: l, At: "now"}, 1000)
+				want[l] = "by hand"
+				continue
+			}
+			policy := []string{"a", "b"}[r.IntN(2)]
+			var labels []snapshotter.Label
+			for l := range snapshotter.Label(40) {
+				if r.IntN(8) == 0 {
+					labels = append(labels, l)
+					want[l] = policy
+				}
+			}
+			p.NoteDeletedByPolicy(policy, labels)
+			p = p.Clone()
+		}
+		for l := range snapshotter.Label(41) {
+			got := p.DeletedByPolicy(l)
+			for _, d := range p.Deleted {
+				if d.Label == l {
+					got += "by hand"
+				}
+			}
+			if got != want[l] {
+				t.Fatalf("label %d: %q, want %q; %+v, %+v", l, got, want[l], p.Deleted, p.Policies)
+			}
+		}
+		for _, d := range p.Policies {
+			for i, ranges := 1, d.Labels; i < len(ranges); i++ {
+				if ranges[i][0] <= ranges[i-1][1]+1 {
+					t.Fatalf("ranges that touch: %v", ranges)
+				}
+			}
 		}
 	}
 }

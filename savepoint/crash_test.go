@@ -36,6 +36,10 @@ func TestCrashAnywhere(t *testing.T) {
 			_, err := savepoint.CreateNamed(ctx, table, "here", -1)
 			return err
 		},
+		"policy": func(table *delta.Table) error {
+			_, _, err := savepoint.ApplyPolicy(ctx, table, savepoint.Policy{Text: "keep 1 day", Keep: savepoint.Span{N: 1, Unit: "day"}}, now)
+			return err
+		},
 		"repair": func(table *delta.Table) error {
 			_, err := savepoint.Check(ctx, table, savepoint.CheckOptions{Repair: true, Now: now})
 			return err
@@ -109,7 +113,7 @@ func compare(t *testing.T, before, now map[string]string, what string) {
 		}
 	}
 	for name := range maps.Keys(before) {
-		if _, pinned := now[name]; !pinned && what != "rollback" && !strings.Contains(name, "@") {
+		if _, pinned := now[name]; !pinned && what != "rollback" && what != "policy" && !strings.Contains(name, "@") {
 			t.Errorf("%s is gone", name)
 		}
 	}

@@ -58,6 +58,8 @@ type Entry struct {
 	// rollback went to.
 	At string
 	To string
+	// Policy is the retention policy that deleted the label, "" where a person did.
+	Policy string
 	// Kept tells that the entry is a rolled-back savepoint that is still pinned.
 	Kept bool
 }
@@ -107,6 +109,7 @@ func Read(ctx context.Context, table *delta.Table, s *delta.Snapshot) (*Map, err
 	m := &Map{Calendar: settings.Calendar, Progress: p, settings: settings, pins: PinsOf(s)}
 	versions := map[snapshotter.Label]int64{}
 	kept := map[snapshotter.Label][]keptSavepoint{}
+	stamps := map[snapshotter.Label]string{} // of entries that are gone
 	for txn := range s.Txns() {
 		if name, ok := strings.CutPrefix(txn.AppID, namedPrefix); ok && txn.Version >= 0 {
 			m.Named = append(m.Named, Named{name, txn.Version})
@@ -120,17 +123,17 @@ func Read(ctx context.Context, table *delta.Table, s *delta.Snapshot) (*Map, err
 		if err != nil {
 			return nil, fmt.Errorf("txn %q: %w", txn.AppID, err)
 		}
+		at := ""
+		if txn.LastUpdated != nil && (isKept || txn.Version < 0) {
+			at = time.UnixMilli(*txn.LastUpdated).UTC().Format(time.RFC3339Nano)
+		}
 		if !isKept {
-			versions[l] = txn.Version
+			versions[l], stamps[l] = txn.Version, at
 		} else if v, err := strconv.ParseInt(version, 10, 64); err == nil && txn.Version >= 0 {
-			at := ""
-			if txn.LastUpdated != nil {
-				at = time.UnixMilli(*txn.LastUpdated).UTC().Format(time.RFC3339Nano)
-			}
 			kept[l] = append(kept[l], keptSavepoint{v, at})
 		}
 	}
-	if err := m.fill(versions, kept, s.Version()); err != nil {
+	if err := m.fill(versions, stamps, kept, s.Version()); err != nil {
 		return nil, err
 	}
 	slices.SortFunc(m.Named, func(a, b Named) int { return strings.Compare(a.Name, b.Name) })
@@ -143,7 +146,7 @@ type keptSavepoint struct {
 	at      string
 }
 
-func (m *Map) fill(versions map[snapshotter.Label]int64, kept map[snapshotter.Label][]keptSavepoint, newest int64) error {
+func (m *Map) fill(versions map[snapshotter.Label]int64, stamps map[snapshotter.Label]string, kept map[snapshotter.Label][]keptSavepoint, newest int64) error {
 	st := &m.Progress.State
 	rolled := map[snapshotter.Label]progress.RolledBack{}
 	last := st.Open
@@ -169,7 +172,8 @@ func (m *Map) fill(versions map[snapshotter.Label]int64, kept map[snapshotter.La
 		case mapped && v >= 0:
 			e.Version = v
 		case mapped:
-			e.State, e.Version, e.At = DeletedOne, gone(v), deleted[l].At
+			e.State, e.Version = DeletedOne, gone(v)
+			e.At, e.Policy = cmp.Or(deleted[l].At, stamps[l]), m.Progress.DeletedByPolicy(l)
 		default:
 			return fmt.Errorf("%w: label %s lies between the first and the open one, and no txn action names it; `gscd check` says more", ErrGap, e.Name)
 		}
@@ -222,7 +226,11 @@ func (m *Map) Resolve(label string, sealed bool) (Resolution, error) {
 	case RolledBack:
 		return Resolution{}, fmt.Errorf("%s was %w at %s, to %s; it can be asked for again when a commit names it", label, ErrRolledBack, e.At, e.To)
 	case DeletedOne:
-		return Resolution{}, fmt.Errorf("%s: %w at %s%s", label, ErrDeleted, e.At, m.nearest(l))
+		by := ""
+		if e.Policy != "" {
+			by = fmt.Sprintf(" by the policy %q", e.Policy)
+		}
+		return Resolution{}, fmt.Errorf("%s: %w at %s%s%s", label, ErrDeleted, e.At, by, m.nearest(l))
 	case Open:
 		if sealed {
 			return Resolution{}, fmt.Errorf("%s is %w: it is the open label, and its rows may still change", label, ErrNotSealed)

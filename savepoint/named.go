@@ -24,7 +24,7 @@ func CreateNamed(ctx context.Context, table *delta.Table, name string, version i
 	if !nameForm.MatchString(name) {
 		return 0, fmt.Errorf("%w: %q: a letter, then letters, digits, dots, dashes or underscores, 100 at most, so that it does not read as a label", ErrName, name)
 	}
-	return edit(ctx, table, "create savepoint "+name, func(s *delta.Snapshot, m *Map, tx *delta.Transaction, p *progress.Progress) error {
+	return edit(ctx, table, "create savepoint "+name, nil, func(s *delta.Snapshot, m *Map, tx *delta.Transaction, p *progress.Progress) error {
 		if _, err := m.Calendar.Parse(name); err == nil {
 			return fmt.Errorf("%w: %q is a label of this table's calendar", ErrName, name)
 		}
@@ -52,7 +52,7 @@ func CreateNamed(ctx context.Context, table *delta.Table, name string, version i
 // Delete unpins a label, a kept rolled-back savepoint or a named one. Its files go with
 // the next vacuum, not now.
 func Delete(ctx context.Context, table *delta.Table, name string, now time.Time) (int64, error) {
-	return edit(ctx, table, "delete savepoint "+name, func(_ *delta.Snapshot, m *Map, tx *delta.Transaction, p *progress.Progress) error {
+	return edit(ctx, table, "delete savepoint "+name, nil, func(_ *delta.Snapshot, m *Map, tx *delta.Transaction, p *progress.Progress) error {
 		for _, n := range m.Named {
 			if n.Name == name {
 				tx.SetTxn(NamedAppID(name), gone(n.Version))
@@ -70,10 +70,7 @@ func Delete(ctx context.Context, table *delta.Table, name string, now time.Time)
 			return err
 		}
 		tx.SetTxn(SealAppID(r.Entry.Name), gone(r.Entry.Version))
-		p.Deleted = append(p.Deleted, progress.Deleted{Label: r.Entry.Label, Version: r.Entry.Version, At: now.UTC().Format(time.RFC3339)})
-		if len(p.Deleted) > maxDeleted {
-			p.Deleted = p.Deleted[len(p.Deleted)-maxDeleted:]
-		}
+		p.NoteDeleted(progress.Deleted{Label: r.Entry.Label, Version: r.Entry.Version, At: now.UTC().Format(time.RFC3339)}, maxDeleted)
 		return nil
 	})
 }
@@ -90,8 +87,12 @@ func NoteUnseen(s *delta.Snapshot, p *progress.Progress) {
 }
 
 // edit makes a commit that changes the map or the progress alone, on whatever
-// version is the newest.
-func edit(ctx context.Context, table *delta.Table, what string, change func(*delta.Snapshot, *Map, *delta.Transaction, *progress.Progress) error) (int64, error) {
+// version is the newest. parameters are those of the commitInfo, which change may still
+// fill; nil says what is done.
+func edit(ctx context.Context, table *delta.Table, what string, parameters map[string]string, change func(*delta.Snapshot, *Map, *delta.Transaction, *progress.Progress) error) (int64, error) {
+	if parameters == nil {
+		parameters = map[string]string{"action": what}
+	}
 	for range editAttempts {
 		s, err := table.Snapshot(ctx)
 		if err != nil {
@@ -108,7 +109,7 @@ func edit(ctx context.Context, table *delta.Table, what string, change func(*del
 		if err := change(s, m, tx, p); err != nil {
 			return 0, err
 		}
-		version, conflict, err := Commit(ctx, tx, p, "SAVEPOINT", map[string]string{"action": what})
+		version, conflict, err := Commit(ctx, tx, p, "SAVEPOINT", parameters)
 		if err != nil {
 			return 0, fmt.Errorf("%s: %w", what, err)
 		}

@@ -250,7 +250,7 @@ func (m *Map) mark(next *progress.Progress, to snapshotter.Label, o RollbackOpti
 		rolled = append(rolled, r)
 	}
 	next.RolledBack = rolled
-	next.Deleted = m.Progress.Deleted
+	next.Deleted, next.Policies = m.Progress.Deleted, m.Progress.Policies
 	next.OwnerEpoch, next.Owner, next.Raised = m.Progress.OwnerEpoch, m.Progress.Owner, m.Progress.Raised
 	next.Group = max(next.Group, m.Progress.Group)
 	if o.NoReplay {

@@ -115,7 +115,7 @@ func (m *Map) keptBefore(at time.Time) (names []string) {
 
 // unpin gives up kept rolled-back savepoints in one commit.
 func unpin(ctx context.Context, table *delta.Table, names []string) error {
-	_, err := edit(ctx, table, "unpin rolled-back "+strings.Join(names, ", "), func(_ *delta.Snapshot, m *Map, tx *delta.Transaction, _ *progress.Progress) error {
+	_, err := edit(ctx, table, "unpin rolled-back "+strings.Join(names, ", "), nil, func(_ *delta.Snapshot, m *Map, tx *delta.Transaction, _ *progress.Progress) error {
 		for _, e := range m.Entries {
 			if e.Kept && slices.Contains(names, e.Name) {
 				tx.SetTxn(SealAppID(e.Name), gone(e.Version))
