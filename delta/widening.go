@@ -13,15 +13,17 @@ type typeChange struct {
 	To   string `json:"toType"`
 }
 
-const metadataTypeChanges = "delta.typeChanges"
+// MetadataTypeChanges, in the metadata of a field, lists the types that it had in files
+// that are still read.
+const MetadataTypeChanges = "delta.typeChanges"
 
 // checkWidenings refuses a change of a column's type that older files can't be
 // read through.
 func checkWidenings(fields []schema.Field) error {
 	for _, f := range fields {
 		var changes []typeChange
-		if raw, ok := f.Metadata[metadataTypeChanges]; ok && json.Unmarshal(raw, &changes) != nil {
-			return fmt.Errorf("%w: metaData.schemaString: column %q: %s is no list of changes", ErrCorrupt, f.Name, metadataTypeChanges)
+		if raw, ok := f.Metadata[MetadataTypeChanges]; ok && json.Unmarshal(raw, &changes) != nil {
+			return fmt.Errorf("%w: metaData.schemaString: column %q: %s is no list of changes", ErrCorrupt, f.Name, MetadataTypeChanges)
 		}
 		for _, c := range changes {
 			from, err1 := schema.ParsePrimitive(c.From)

@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gscd-io/gscd/ddl"
+	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/delta/write"
 	"github.com/gscd-io/gscd/ingest/change"
@@ -118,6 +119,7 @@ func (l *Lane) planColumns(s *change.SchemaChange) (*columnPlan, error) {
 	stop := func(format string, args ...any) error {
 		return fmt.Errorf("%w: the source ran %s: "+format, append([]any{ErrRefused, quote(s.Statement)}, args...)...)
 	}
+	var outgrown []schema.Field
 	for _, c := range s.Columns {
 		if c.Old == "" {
 			continue // it is added by the first row that needs it
@@ -141,10 +143,12 @@ func (l *Lane) planColumns(s *change.SchemaChange) (*columnPlan, error) {
 		}
 		if has {
 			if wide, ok := l.outgrows(own, c); ok {
-				return nil, stop("the column %s becomes %s, and the table's %s does not hold that; no type can be widened so that every engine reads it (see compatibility): load the source into a new table, "+
-					"or set ddl: keep_both, by which the column stays as it is and values that do not fit are dead letters", own, wide, l.columns.list[l.columns.index[own]].Type)
+				outgrown = append(outgrown, schema.Field{Name: own, Type: wide})
 			}
 		}
+	}
+	if len(outgrown) > 0 {
+		return nil, stop("%s; or set ddl: keep_both, by which columns stay as they are and values that do not fit are dead letters", l.wayToWiden(outgrown))
 	}
 	seen := map[string]string{}
 	for i, n := range p.to {
@@ -157,6 +161,25 @@ func (l *Lane) planColumns(s *change.SchemaChange) (*columnPlan, error) {
 		seen[strings.ToLower(n)] = l.columns.list[i].Name
 	}
 	return p, nil
+}
+
+// wayToWiden says which columns do not hold the types that the source's have now, and
+// what brings them there.
+func (l *Lane) wayToWiden(outgrown []schema.Field) string {
+	var what, arguments []string
+	can := true
+	for _, f := range outgrown {
+		now := l.columns.list[l.columns.index[f.Name]].Type
+		what = append(what, fmt.Sprintf("the column %s becomes %s, and the table's %s does not hold that", f.Name, f.Type, now))
+		arguments = append(arguments, "'"+strings.ReplaceAll(f.Name+"="+f.Type.String(), "'", `'\''`)+"'")
+		can = can && delta.Widens(now, f.Type) && CheckWidening(l.key, f.Name, now, f.Type) == nil && !slices.Contains(l.o.PartitionBy, f.Name)
+	}
+	if can {
+		what = append(what, fmt.Sprintf("run gscd widen --table %s %s, which writes the rows anew, and start again", l.o.Name, strings.Join(arguments, " ")))
+	} else {
+		what = append(what, "load the source into a new table")
+	}
+	return strings.Join(what, "; ")
 }
 
 // outgrows reports whether a column's new type has values that the table's does not

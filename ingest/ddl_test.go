@@ -142,6 +142,9 @@ func (s *ddlSource) row(op string, key int) {
 		for i, c := range table.Columns {
 			if s.values++; i != table.Key[0] && (s.filled || s.values%7 != 0) {
 				cells[c.ID] = fmt.Sprint("v", s.values)
+				if !strings.Contains(c.Type, "char") {
+					cells[c.ID] = "7"
+				}
 			}
 		}
 		s.rows[key] = cells
@@ -383,8 +386,8 @@ func (s *ddlSource) check(t *testing.T, table *shared, seed uint64) {
 			for i, f := range snap.Schema().Fields {
 				switch {
 				case row[i].Kind == schema.Null:
-				case f.Name == "id":
-					cells["id"] = fmt.Sprint(row[i].I)
+				case row[i].Kind == schema.Int:
+					cells[f.Name] = fmt.Sprint(row[i].I)
 				default:
 					cells[f.Name] = strings.Clone(row[i].S)
 				}

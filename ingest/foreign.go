@@ -409,8 +409,8 @@ func (l *Lane) checkForeignSchema(before, now *delta.Snapshot) error {
 			switch {
 			case at < 0:
 				return fmt.Errorf("the column %s is gone: columns that another engine drops or renames are not followed", was.Name)
-			case s.Fields[at].Type.String() != was.Type.String():
-				return fmt.Errorf("the column %s was %s and is %s: gscd does not follow types that change", was.Name, was.Type, s.Fields[at].Type)
+			case s.Fields[at].Type.String() != was.Type.String() && !l.wasWidened(was, s.Fields[at], before, now):
+				return fmt.Errorf("the column %s was %s and is %s: gscd does not follow types that change, unless `gscd widen` changes them", was.Name, was.Type, s.Fields[at].Type)
 			case was.Nullable && !s.Fields[at].Nullable:
 				return fmt.Errorf("the column %s takes no NULL any more, and changes may bring one: make it nullable again", was.Name)
 			}

@@ -45,6 +45,7 @@ var commands = []newCommand{
 	newOffsetsCommand,
 	newSavepointCommand,
 	newOptimizeCommand,
+	newWidenCommand,
 	newVacuumCommand,
 	newExportCommand,
 	newConvertCommand,

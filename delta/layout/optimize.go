@@ -12,6 +12,7 @@ import (
 	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/delta/action"
 	"github.com/gscd-io/gscd/delta/dv"
+	"github.com/gscd-io/gscd/delta/schema"
 )
 
 // optimizer is one run.
@@ -21,6 +22,8 @@ type optimizer struct {
 	report      *Report
 	base        *delta.Snapshot // the newest version that is known
 	planned     *delta.Snapshot
+	fields      []schema.Field // the columns as outputs have them
+	all         bool           // every file is written anew
 	isPartition map[string]bool
 	isOrder     map[string]bool
 	vectors     bool               // deletion vectors may be written
@@ -99,6 +102,7 @@ var untouched = []string{
 func (x *optimizer) takeOver() error {
 	s := x.base
 	x.planned, x.isPartition, x.isOrder = s, map[string]bool{}, map[string]bool{}
+	x.fields = s.Schema().Fields
 	for _, name := range s.Metadata().PartitionColumns {
 		x.isPartition[name] = true
 	}
@@ -225,7 +229,7 @@ func (x *optimizer) splitByExtra(ctx context.Context, b *bin) ([]*bin, error) {
 	var parts []*bin
 	for _, part := range []*bin{with, without} {
 		mixed := len(part.files) < len(b.files)
-		if len(part.files) > 0 && (!mixed || len(x.o.OrderBy) > 0 || x.o.worthWhile(part)) {
+		if len(part.files) > 0 && (!mixed || len(x.o.OrderBy) > 0 || x.all || x.o.worthWhile(part)) {
 			parts = append(parts, part)
 		}
 	}
@@ -258,40 +262,15 @@ const (
 // until it comes first. It gives the bins that others have made void.
 func (x *optimizer) commit(ctx context.Context, ready []*rewritten) (void []*bin, err error) {
 	for try := range commitTries {
-		var still []*rewritten
-		tx := delta.NewTransaction(x.table, x.base)
-		tx.Implements(untouched...)
-		tx.KeepsRowNumbers = x.tracking != nil
-		acts := &actions{tx: tx, report: &Report{}}
-		for _, r := range ready {
-			ok, err := x.put(ctx, r, acts)
-			if err != nil {
-				return void, err
-			}
-			if !ok {
-				void = append(void, r.bin)
-				continue
-			}
-			still = append(still, r)
-		}
-		if ready = still; len(ready) == 0 {
-			return void, nil
-		}
-		if err := acts.storeVectors(ctx, x.table); err != nil {
+		acts, still, lost, err := x.gather(ctx, ready)
+		void = append(void, lost...)
+		if ready = still; err != nil || len(ready) == 0 {
 			return void, err
 		}
 		acts.describe(&x.o)
-		outcome, err := tx.Commit(ctx)
-		if err != nil {
+		if committed, err := x.store(ctx, acts); err != nil || committed {
 			return void, err
 		}
-		if outcome.Committed {
-			x.base = outcome.Snapshot
-			x.report.Versions = append(x.report.Versions, outcome.Version)
-			x.report.take(acts.report)
-			return void, nil
-		}
-		x.report.Conflicts++
 		if try > 0 {
 			if err := pause(ctx, rand.N(shortestPause<<min(try, 8))); err != nil {
 				return void, err
@@ -302,6 +281,47 @@ func (x *optimizer) commit(ctx context.Context, ready []*rewritten) (void []*bin
 		}
 	}
 	return void, fmt.Errorf("%w: %d commits in a row", ErrContended, commitTries)
+}
+
+// gather makes the transaction that puts the outputs of bins into the newest version that
+// is known. It gives the bins that it has, and those that others have made void.
+func (x *optimizer) gather(ctx context.Context, ready []*rewritten) (acts *actions, still []*rewritten, void []*bin, err error) {
+	tx := delta.NewTransaction(x.table, x.base)
+	tx.Implements(untouched...)
+	tx.KeepsRowNumbers = x.tracking != nil
+	acts = &actions{tx: tx, report: &Report{}}
+	for i, r := range ready {
+		ok, err := x.put(ctx, r, acts)
+		if err != nil {
+			return nil, append(still, ready[i:]...), void, err
+		}
+		if ok {
+			still = append(still, r)
+		} else {
+			r.writer.close()
+			void = append(void, r.bin)
+		}
+	}
+	return acts, still, void, nil
+}
+
+// store commits a transaction; false where another commit came first.
+func (x *optimizer) store(ctx context.Context, acts *actions) (committed bool, err error) {
+	if err := acts.storeVectors(ctx, x.table); err != nil {
+		return false, err
+	}
+	outcome, err := acts.tx.Commit(ctx)
+	if err != nil {
+		return false, err
+	}
+	if !outcome.Committed {
+		x.report.Conflicts++
+		return false, nil
+	}
+	x.base = outcome.Snapshot
+	x.report.Versions = append(x.report.Versions, outcome.Version)
+	x.report.take(acts.report)
+	return true, nil
 }
 
 // follow moves on to the newest version, and finds what its commits did to the inputs.
@@ -475,6 +495,11 @@ func (a *actions) describe(o *Options) {
 	if o.PurgeOnly {
 		operation, parameters = "REORG", map[string]string{"predicate": predicate, "applyPurge": "true"}
 	}
+	a.tx.SetCommitInfo(operation, parameters, a.metrics(), nil)
+}
+
+// metrics counts what a commit replaces, as Spark does.
+func (a *actions) metrics() map[string]string {
 	slices.Sort(a.sizes)
 	size := func(part, of int) string {
 		if len(a.sizes) == 0 {
@@ -482,12 +507,12 @@ func (a *actions) describe(o *Options) {
 		}
 		return fmt.Sprint(a.sizes[(len(a.sizes)-1)*part/of])
 	}
-	a.tx.SetCommitInfo(operation, parameters, map[string]string{
+	return map[string]string{
 		"numRemovedFiles": fmt.Sprint(a.report.FilesRemoved), "numRemovedBytes": fmt.Sprint(a.report.BytesRemoved),
 		"numAddedFiles": fmt.Sprint(a.report.FilesAdded), "numAddedBytes": fmt.Sprint(a.report.BytesAdded),
 		"numDeletionVectorsRemoved": fmt.Sprint(a.report.VectorsRemoved),
 		"minFileSize":               size(0, 4), "p25FileSize": size(1, 4), "p50FileSize": size(2, 4), "p75FileSize": size(3, 4), "maxFileSize": size(4, 4),
-	}, nil)
+	}
 }
 
 // jsonList writes names as a list of JSON.

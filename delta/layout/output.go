@@ -51,8 +51,8 @@ const maxFileRows = 1 << 31
 func (x *optimizer) newWriter(b *bin, extra []parquet.Column, footer map[string]string, target int64) (*writer, error) {
 	w := &writer{x: x, bin: b, footer: footer, target: target}
 	var fields []schema.Field
-	for i := range x.base.Schema().Fields {
-		if f := &x.base.Schema().Fields[i]; !x.isPartition[f.Name] && f.Type.Primitive != schema.Void { // that is in no file
+	for i := range x.fields {
+		if f := &x.fields[i]; !x.isPartition[f.Name] && f.Type.Primitive != schema.Void { // that is in no file
 			fields = append(fields, *f)
 			w.columns = append(w.columns, columnOf(f))
 			w.reads = append(w.reads, parquet.ColumnOf(f))

@@ -171,7 +171,7 @@ func (x *optimizer) writeOrdered(ctx context.Context, r *rewritten) error {
 	var order []parquet.Column
 	var at []int // of the columns to order by in a row
 	for _, name := range x.o.OrderBy {
-		f := &x.base.Schema().Fields[x.base.Schema().IndexFold(name)]
+		f := &x.fields[x.base.Schema().IndexFold(name)]
 		order = append(order, parquet.ColumnOf(f))
 		at = append(at, slices.IndexFunc(r.writer.columns, func(c parquet.Column) bool { return c.Name == f.Stored() }))
 	}

@@ -114,6 +114,18 @@ func cells(id int64) []schema.Value {
 	return row
 }
 
+// widenedCells gives the row of an id as a version with wider types has it.
+func widenedCells(s *delta.Snapshot, id int64) []schema.Value {
+	row := cells(id)
+	if t := s.Schema().Fields[2].Type; t.Scale == 4 {
+		row[2].I *= 100
+	}
+	if t := s.Schema().Fields[4].Type; t.Primitive == schema.TimestampNTZ && !row[4].IsNull() {
+		row[4].I *= 24 * 3600 * 1_000_000
+	}
+	return row
+}
+
 // add writes a file of some rows into a partition; bare leaves the hidden column out.
 func (f *fixture) add(tx *delta.Transaction, rows int, bare bool) string {
 	f.t.Helper()
@@ -210,7 +222,7 @@ func (f *fixture) readFile(s *delta.Snapshot, add *action.Add) (ids []int64) {
 	known, err := stats.Parse(add.Stats, s.Schema())
 	f.must(err)
 	list := make([]parquet.Column, 0, len(columns)+1)
-	for _, c := range columns {
+	for _, c := range s.Schema().Fields {
 		list = append(list, parquet.Column{Name: c.Name, Type: c.Type})
 	}
 	list = append(list, hidden)
@@ -222,7 +234,7 @@ func (f *fixture) readFile(s *delta.Snapshot, add *action.Add) (ids []int64) {
 				continue
 			}
 			id := b.Columns[0][i].I
-			want := cells(id)
+			want := widenedCells(s, id)
 			for c := range want {
 				got := b.Columns[c][i]
 				switch {

@@ -363,16 +363,16 @@ func WidenColumn(name string, to schema.Type) Change {
 			Path string `json:"fieldPath,omitempty"`
 		}
 		var changes []any
-		if raw, ok := f.Metadata[metadataTypeChanges]; ok {
+		if raw, ok := f.Metadata[delta.MetadataTypeChanges]; ok {
 			var before []map[string]any
 			if err := json.Unmarshal(raw, &before); err != nil {
-				return refuse("column %q has %s that can't be read: %w", at.name(), metadataTypeChanges, err)
+				return refuse("column %q has %s that can't be read: %w", at.name(), delta.MetadataTypeChanges, err)
 			}
 			for _, c := range before {
 				changes = append(changes, c)
 			}
 		}
-		f.Metadata = withMetadata(f.Metadata, metadataTypeChanges, append(changes, change{t.String(), to.String(), strings.Join(at.below, ".")}))
+		f.Metadata = withMetadata(f.Metadata, delta.MetadataTypeChanges, append(changes, change{t.String(), to.String(), strings.Join(at.below, ".")}))
 		*t = to
 		a.metadata.Configuration[delta.PropertyTypeWidening] = "true"
 		a.step("CHANGE COLUMN", map[string]string{"column": jsonText(fieldJSON(at.name(), f))})
@@ -380,10 +380,7 @@ func WidenColumn(name string, to schema.Type) Change {
 	}
 }
 
-const (
-	metadataTypeChanges = "delta.typeChanges"
-	metadataComment     = "comment"
-)
+const metadataComment = "comment"
 
 // CommentColumn describes a column, or a field inside of one, see RenameColumn; "" takes
 // its description away.

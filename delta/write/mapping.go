@@ -82,7 +82,7 @@ func bare(fields []schema.Field) []schema.Field {
 		f.FileName, f.FieldID = "", 0
 		if f.Metadata != nil {
 			f.Metadata = maps.Clone(f.Metadata)
-			for _, key := range []string{metadataFieldID, metadataFileName, metadataTypeChanges, metadataIdentityMark} {
+			for _, key := range []string{metadataFieldID, metadataFileName, delta.MetadataTypeChanges, metadataIdentityMark} {
 				delete(f.Metadata, key)
 			}
 		}
