@@ -68,6 +68,23 @@ type View struct {
 	// Committed is when the last commit was made, Opened when the open label
 	// was opened by a seal; zero where that is not known.
 	Committed, Opened time.Time
+	// Waits are what the lane waits for that does not answer, or is not its turn.
+	Waits []Wait
+}
+
+// What a Wait is for.
+const (
+	ForSource  = "the source"
+	ForSchemas = "the schema registry"
+	ForTurn    = "its turn"
+)
+
+// Wait is something that a lane waits for, and can't hurry.
+type Wait struct {
+	For   string // ForSource, ForSchemas, ForTurn
+	Since time.Time
+	// Err is what was met last, nil where nothing failed.
+	Err error
 }
 
 // Commit is one commit of a lane.
@@ -95,14 +112,26 @@ func (l *Lane) alive() {
 		return
 	}
 	l.o.Observer.Alive()
-	if l.p != nil && time.Since(l.shownAt) >= tookEvery {
+	// A table that does not exist yet is shown for what it waits for alone.
+	if (l.p != nil || l.waits() != nil) && time.Since(l.shownAt) >= tookEvery {
 		l.o.Observer.Took(l.view())
 	}
 }
 
+func (l *Lane) waits() []Wait {
+	if l.queue == nil {
+		return nil
+	}
+	out := append(l.queue.outage.wait(), l.queue.schemas.wait()...)
+	if !l.turnSince.IsZero() {
+		out = append(out, Wait{For: ForTurn, Since: l.turnSince, Err: errOftenTaken})
+	}
+	return out
+}
+
 func (l *Lane) view() View {
 	l.shownAt = time.Now()
-	v := View{Progress: l.p, Calendar: l.o.Calendar, Version: -1, LastCommit: -1, Ends: l.ends, Clock: l.o.Now(), Committed: l.committedAt, Opened: l.openedAt}
+	v := View{Progress: l.p, Calendar: l.o.Calendar, Version: -1, LastCommit: -1, Ends: l.ends, Clock: l.o.Now(), Committed: l.committedAt, Opened: l.openedAt, Waits: l.waits()}
 	if l.base != nil {
 		v.Version, v.LastCommit = l.base.Version(), l.lastCommit
 	}

@@ -67,11 +67,13 @@ type Lane struct {
 	askedAt   time.Time // when the broker was last asked for partitions
 
 	// owner names this lane; epoch is the one that it takes, or has taken where
-	// owns is set. waited tells that it has had its turn of waiting.
-	owner  string
-	epoch  int64
-	owns   bool
-	waited bool
+	// owns is set. waited tells that it has had its turn of waiting, which began at
+	// turnSince.
+	owner     string
+	epoch     int64
+	owns      bool
+	waited    bool
+	turnSince time.Time
 
 	// foreign are the commits of others since gscd's last one before base, rowsThen
 	// the rows before them; highs where each partition stood at gscd's last commit;

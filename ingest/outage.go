@@ -46,7 +46,16 @@ type outage struct {
 	table  string
 	what   string    // "the source"
 	since  time.Time // zero: none
+	err    error     // the last one, while it lasts
 	logged time.Time
+}
+
+// wait is what a View tells of it: nothing where the source answers.
+func (o *outage) wait() []Wait {
+	if o.since.IsZero() {
+		return nil
+	}
+	return []Wait{{For: o.what, Since: o.since, Err: o.err}}
 }
 
 const (
@@ -63,6 +72,7 @@ func (o *outage) ride(err error) error {
 	if o.since.IsZero() {
 		o.since = now
 	}
+	o.err = err
 	if now.Sub(o.logged) >= outageLog {
 		o.logged = now
 		o.log.Warn(o.what+" does not answer; waiting for it", zap.String("table", o.table),
@@ -75,6 +85,6 @@ func (o *outage) ride(err error) error {
 func (o *outage) over() {
 	if !o.since.IsZero() {
 		o.log.Info(o.what+" answers again", zap.String("table", o.table), zap.Duration("after", time.Since(o.since).Round(time.Second)))
-		o.since, o.logged = time.Time{}, time.Time{}
+		o.since, o.logged, o.err = time.Time{}, time.Time{}, nil
 	}
 }

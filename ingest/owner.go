@@ -112,6 +112,9 @@ func (l *Lane) takeOwnership() {
 	l.p.OwnerEpoch, l.p.Owner = l.epoch, l.owner
 }
 
+// errOftenTaken says why a lane waits for its turn.
+var errOftenTaken = errors.New("other processes have taken the table again and again in the last hour")
+
 // waitForTurn waits where the epoch was raised often of late; waited tells that
 // the table must be looked at again.
 func (l *Lane) waitForTurn(ctx context.Context) (waited bool, err error) {
@@ -125,6 +128,8 @@ func (l *Lane) waitForTurn(ctx context.Context) (waited bool, err error) {
 	}
 	l.o.Log.Warn("other ingesters have taken this table again and again; waiting before taking it", zap.String("table", l.o.Name),
 		zap.String("owner", l.p.Owner), zap.Int64("epoch", l.p.OwnerEpoch), zap.Duration("wait", wait))
+	l.turnSince = time.Now()
+	defer func() { l.turnSince = time.Time{} }()
 	over, tick := time.After(wait), time.NewTicker(10*time.Second)
 	defer tick.Stop()
 	for {

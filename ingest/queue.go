@@ -70,8 +70,8 @@ const (
 
 func newQueue(source Source, o *Options) *queue {
 	q := &queue{source: source, o: o, work: make(chan *chunk, 1024), paused: map[change.PartitionID]bool{}}
-	q.outage = outage{log: o.Log, table: o.Name, what: "the source"}
-	q.schemas = outage{log: o.Log, table: o.Name, what: "the schema registry"}
+	q.outage = outage{log: o.Log, table: o.Name, what: ForSource}
+	q.schemas = outage{log: o.Log, table: o.Name, what: ForSchemas}
 	q.drop()
 	for range o.Decoders {
 		q.workers.Go(func() {

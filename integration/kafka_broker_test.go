@@ -26,11 +26,12 @@ type broker struct {
 	t   testing.TB
 	dir string
 	// address is that of clients, the same after a restart; secure wants TLS and
-	// a password, mutual a client's certificate, tokens TLS and a token.
-	address, secure, mutual, tokens string
-	process                         *process
-	serves                          chan bool // once; false where it ended before
-	output                          *tail
+	// a password, mutual a client's certificate, tokens TLS and a token. Who asks at
+	// behind is told to come to front, where a test may put a cable.
+	address, secure, mutual, tokens, behind, front string
+	process                                        *process
+	serves                                         chan bool // once; false where it ended before
+	output                                         *tail
 	// heap is the most memory of the Java machine (512m), replicas how many of each
 	// partition there are (1).
 	heap     string
@@ -48,9 +49,9 @@ const brokerProperties = `process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@%[3]s
 controller.listener.names=CONTROLLER
-listeners=PLAINTEXT://%[2]s,CONTROLLER://%[3]s,SECURE://%[4]s,MUTUAL://%[5]s,TOKENS://%[8]s
-advertised.listeners=PLAINTEXT://%[2]s,SECURE://%[4]s,MUTUAL://%[5]s,TOKENS://%[8]s
-listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SECURE:SASL_SSL,MUTUAL:SSL,TOKENS:SASL_SSL
+listeners=PLAINTEXT://%[2]s,CONTROLLER://%[3]s,SECURE://%[4]s,MUTUAL://%[5]s,TOKENS://%[8]s,WIRED://%[9]s
+advertised.listeners=PLAINTEXT://%[2]s,SECURE://%[4]s,MUTUAL://%[5]s,TOKENS://%[8]s,WIRED://%[10]s
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SECURE:SASL_SSL,MUTUAL:SSL,TOKENS:SASL_SSL,WIRED:PLAINTEXT
 inter.broker.listener.name=PLAINTEXT
 ssl.keystore.type=PEM
 ssl.keystore.location=%[1]s/broker.chain.pem
@@ -87,10 +88,10 @@ log.initial.task.delay.ms=500
 // startBroker formats and starts a broker on free ports in a folder of the test's.
 func startBroker(t testing.TB) *broker {
 	t.Helper()
-	ports := freePorts(t, 5)
-	b := &broker{t: t, dir: t.TempDir(), address: ports[0], secure: ports[1], mutual: ports[2], tokens: ports[4]}
+	ports := freePorts(t, 7)
+	b := &broker{t: t, dir: t.TempDir(), address: ports[0], secure: ports[1], mutual: ports[2], tokens: ports[4], behind: ports[5], front: ports[6]}
 	writeCertificates(t, b.dir)
-	properties := fmt.Sprintf(brokerProperties, b.dir, b.address, ports[3], b.secure, b.mutual, brokerUser, brokerPassword, b.tokens)
+	properties := fmt.Sprintf(brokerProperties, b.dir, b.address, ports[3], b.secure, b.mutual, brokerUser, brokerPassword, b.tokens, b.behind, b.front)
 	if err := os.WriteFile(b.file("server.properties"), []byte(properties), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,9 @@ type fleet struct {
 	gateway *gateway
 	table   string
 	rig     *rig
-	// settings are more variables of the processes' environment.
+	// brokers is where the processes ask for Kafka, settings are more variables of
+	// their environment.
+	brokers  string
 	settings []string
 	loaded   chan struct{} // closed where load has ended
 	unload   chan struct{}
@@ -34,7 +36,7 @@ func newFleet(t *testing.T, b *broker, table string) *fleet {
 	t.Helper()
 	g := startGateway(t, "--keep-alive")
 	return &fleet{
-		traffic: newTraffic(t, b, 3, randomSeed(t)), t: t, gateway: g, table: table,
+		traffic: newTraffic(t, b, 3, randomSeed(t)), t: t, gateway: g, table: table, brokers: b.address,
 		rig: rigOn(t, g.open(t, table), g.open(t, table+"__dead_letter"), nil),
 	}
 }
@@ -44,7 +46,7 @@ func newFleet(t *testing.T, b *broker, table string) *fleet {
 func (f *fleet) arguments() []string {
 	return []string{
 		"ingest", "--name", "orders", "--location", "s3://" + gatewayBucket + "/" + f.table,
-		"--brokers", f.broker.address, "--topic", f.topic, "--timezone", "Asia/Shanghai", "--batch-interval", "300ms", "--log-level", "warn",
+		"--brokers", f.brokers, "--topic", f.topic, "--timezone", "Asia/Shanghai", "--batch-interval", "300ms", "--log-level", "warn",
 	}
 }
 

@@ -17,6 +17,7 @@ func TestProof(t *testing.T) {
 		{"two owners", testTwoOwners},
 		{"paused process", testPausedProcess},
 		{"store faults", testStoreFaults},
+		{"network", testNetwork},
 		{"hanging transaction", testHangingTransaction},
 	} {
 		t.Run(c.name, func(t *testing.T) {

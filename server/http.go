@@ -123,7 +123,7 @@ func (s *Server) status() output.Record {
 		if err != nil {
 			fault = err.Error()
 		}
-		r := output.Record{{Name: "table", Value: t.Name}, {Name: "state", Value: string(state)}, {Name: "since", Value: since}, {Name: "error", Value: fault}}
+		r := output.Record{{Name: "table", Value: t.Name}, {Name: "state", Value: string(state)}, {Name: "since", Value: since}, {Name: "error", Value: fault}, {Name: "waits_for", Value: waitsFor(t.waits(time.Now()))}}
 		if standing := t.standing(); standing != nil {
 			r = append(r, standing.Record()[1:]...)
 		} else {

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
+	"github.com/gscd-io/gscd/delta/objstore"
 	"github.com/gscd-io/gscd/delta/objstore/mem"
 	"github.com/gscd-io/gscd/ingest"
 	"github.com/gscd-io/gscd/ingest/recording"
@@ -255,6 +257,75 @@ func TestHealth(t *testing.T) {
 	s.beat.Store(1)
 	if wrong := s.unhealthy(time.Now()); len(wrong) != 1 || wrong[0] != "the loop that starts and stops tables stands still" {
 		t.Errorf("the loop: %q", wrong)
+	}
+}
+
+// slowStore answers no Head before it is told to.
+type slowStore struct {
+	*mem.Store
+	asked, answer chan bool
+}
+
+func (s slowStore) Head(ctx context.Context, key string) (objstore.Object, error) {
+	s.asked <- true
+	<-s.answer
+	return s.Store.Head(ctx, key)
+}
+
+// What a table waits for is told while it waits.
+func TestWaits(t *testing.T) {
+	s := New(Options{})
+	w := newWatch("t")
+	x := &table{Spec: Spec{Name: "t", Address: "s3://lake/t"}, s: s, watch: w, share: s.memory.share(), state: Running}
+	x.working.Store(true)
+	s.tables = []*table{x}
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	told := func(now time.Time) any { return waitsFor(x.waits(now)) }
+	if got := told(at); got != nil {
+		t.Errorf("it waits for %v", got)
+	}
+	w.Took(ingest.View{Waits: []ingest.Wait{{For: ingest.ForSource, Since: at, Err: errors.New("no broker")}, {For: ingest.ForTurn, Since: at}}})
+	if got := told(at); got != "the source, since 2026-01-02T03:04:05Z: no broker; its turn, since 2026-01-02T03:04:05Z" {
+		t.Errorf("it waits for %v", got)
+	}
+	families, err := s.registry().Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() != "gscd_table_waiting_seconds" {
+				continue
+			}
+			what := m.GetLabel()[0].GetValue()
+			if waits := m.GetGauge().GetValue() > 0; waits != (what == "source" || what == "turn") {
+				t.Errorf("%s: %v", what, m)
+			}
+		}
+	}
+	w.unload()
+	if got := told(at); got != nil {
+		t.Errorf("stopped, it waits for %v", got)
+	}
+
+	slow := slowStore{mem.New(), make(chan bool), make(chan bool)}
+	done := make(chan bool)
+	go func() {
+		defer close(done)
+		_, _ = x.shared().Count(slow).Head(t.Context(), "part-1") // there is none
+	}()
+	<-slow.asked
+	now := time.Now()
+	if got := told(now.Add(slowCall - time.Second)); got != nil {
+		t.Errorf("after a short time it waits for %v", got)
+	}
+	if got, ok := told(now.Add(slowCall + time.Second)).(string); !ok || !strings.HasPrefix(got, "the storage, since ") || !strings.HasSuffix(got, ": head part-1 in s3://lake/t is not answered") {
+		t.Errorf("it waits for %v", got)
+	}
+	slow.answer <- true
+	<-done
+	if got := told(now.Add(time.Hour)); got != nil {
+		t.Errorf("answered, it waits for %v", got)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"github.com/gscd-io/gscd/ingest"
 	"github.com/gscd-io/gscd/progress"
 	"github.com/gscd-io/gscd/snapshotter"
 )
@@ -53,6 +54,7 @@ var (
 	tableRunning = gauge("gscd_table_running", "1 where the table has loaded its state and runs.", "table")
 	tableFailed  = gauge("gscd_table_failed", "1 where the table has failed and is not started again.", "table")
 	lastError    = gauge("gscd_table_error", "1 where the table has met an error and does not run since.", "table")
+	waiting      = gauge("gscd_table_waiting_seconds", "For how long the table has waited for what does not answer, or for its turn; 0 where it does not.", "table", "for")
 	restarts     = counter("gscd_table_restarts_total", "Errors after which the table was started again.", "table")
 
 	recordsTaken = counter("gscd_records_taken_total", "Records that commits have brought.", "table")
@@ -83,6 +85,9 @@ var (
 	storeRead     = counter("gscd_store_read_bytes_total", "Bytes read from it.", "table")
 	storeWritten  = counter("gscd_store_written_bytes_total", "Bytes written to it.", "table")
 )
+
+// waitedFor are the things that a table waits for, as metrics name them.
+var waitedFor = map[string]string{ingest.ForSource: "source", ingest.ForSchemas: "schema_registry", ingest.ForTurn: "turn", forStorage: "storage"}
 
 // collector reads the server when metrics are asked for.
 type collector struct{ s *Server }
@@ -157,6 +162,14 @@ func (c collector) table(out sink, t *table) {
 	out.flag(tableRunning, state == Running, name)
 	out.flag(tableFailed, state == Failed, name)
 	out.flag(lastError, err != nil, name)
+	now := time.Now()
+	longest := map[string]float64{}
+	for _, w := range t.waits(now) {
+		longest[w.For] = now.Sub(w.Since).Seconds()
+	}
+	for what, label := range waitedFor {
+		out.put(waiting, longest[what], name, label)
+	}
 	out.put(tableBatch, float64(t.share.bytes()), name)
 	w.counters(out, name)
 	if _, loaded := w.state(); !loaded {

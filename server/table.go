@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -211,6 +212,37 @@ func (t *table) stalled(now time.Time) time.Duration {
 		return 0
 	}
 	return t.watch.since(now)
+}
+
+// forStorage is what a Wait for the storage is for.
+const forStorage = "the storage"
+
+// waits are what the table waits for that does not answer.
+func (t *table) waits(now time.Time) []ingest.Wait {
+	var out []ingest.Wait
+	if v, _ := t.watch.state(); t.working.Load() {
+		out = append(out, v.Waits...)
+	}
+	if call := t.watch.store.oldest(now); call != nil {
+		out = append(out, ingest.Wait{For: forStorage, Since: call.since, Err: fmt.Errorf("%s %s in %s is not answered", call.op, call.key, t.Address)})
+	}
+	return out
+}
+
+// waitsFor puts waits into words, nil where there are none.
+func waitsFor(waits []ingest.Wait) any {
+	var out []string
+	for _, w := range waits {
+		text := fmt.Sprintf("%s, since %s", w.For, rfc3339(w.Since))
+		if w.Err != nil {
+			text += ": " + w.Err.Error()
+		}
+		out = append(out, text)
+	}
+	if out == nil {
+		return nil
+	}
+	return strings.Join(out, "; ")
 }
 
 // standing is where the table stands, or stood when it failed; nil before it

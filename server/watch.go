@@ -113,7 +113,7 @@ func (w *watch) show(v ingest.View) {
 	if v.Progress != nil {
 		v.Progress = copied(v.Progress)
 	}
-	v.Ends = maps.Clone(v.Ends)
+	v.Ends, v.Waits = maps.Clone(v.Ends), slices.Clone(v.Waits)
 	w.view = v
 }
 
@@ -183,7 +183,7 @@ func (w *watch) state() (v ingest.View, loaded bool) {
 func (w *watch) unload() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.loaded = false
+	w.loaded, w.view.Waits = false, nil
 }
 
 // queued is a gate for one table: while it waits for its turn it is alive.
