@@ -12,6 +12,7 @@ import (
 	"github.com/gscd-io/gscd/delta/action"
 	"github.com/gscd-io/gscd/delta/deltalog"
 	"github.com/gscd-io/gscd/delta/objstore"
+	"github.com/gscd-io/gscd/delta/selfsum"
 )
 
 // Outcome says what became of a commit.
@@ -74,7 +75,9 @@ func (x *Transaction) Commit(ctx context.Context) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, fmt.Errorf("commit version %d of %s: %w", version, x.table.store, err)
 	}
-	winner, err := x.put(ctx, version, commit.Append(nil))
+	body := commit.Append(nil)
+	selfsum.Commit.Set(body)
+	winner, err := x.put(ctx, version, body)
 	if err != nil {
 		return Outcome{}, fmt.Errorf("commit version %d of %s: %w", version, x.table.store, err)
 	}

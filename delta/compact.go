@@ -18,7 +18,8 @@ import (
 // CompactLog writes what the commits of versions from..to come to, both included, as a
 // log compaction file, which readers may take in their place; the commits stay. It is
 // read back before it is told of. It gives the key; one that is there is left as it is.
-// The error is a *VersionNotFoundError where a commit is gone.
+// The error is a *VersionNotFoundError where a commit is gone. Commits that change
+// nothing, not even a txn, need no file: the key is "" then.
 func (t *Table) CompactLog(ctx context.Context, from, to int64) (string, error) {
 	key := deltalog.CompactedKey(from, to)
 	fault := func(err error) (string, error) {
@@ -36,6 +37,9 @@ func (t *Table) CompactLog(ctx context.Context, from, to int64) (string, error) 
 	}
 	commit := compacted.commit()
 	data := commit.Append(nil)
+	if len(data) == 0 {
+		return "", nil
+	}
 	if err := t.store.PutIfAbsent(ctx, key, data); err != nil && !errors.Is(err, objstore.ErrExist) {
 		return fault(err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gscd-io/gscd/delta/action"
 	"github.com/gscd-io/gscd/delta/schema"
+	"github.com/gscd-io/gscd/delta/selfsum"
 )
 
 // OwnVersion as the version of a txn stands for the version that the
@@ -197,8 +198,11 @@ func (x *Transaction) info(now time.Time, inCommit int64) (json.RawMessage, erro
 		put("tags", map[string]string{"delta.rowTracking.preserved": strconv.FormatBool(x.keepsRowNumbers())})
 	}
 	for _, key := range sortedKeys(x.extra) {
-		put(key, x.extra[key])
+		if key != selfsum.Member {
+			put(key, x.extra[key])
+		}
 	}
+	put(selfsum.Member, selfsum.Zeros) // Commit knows the rest of the bytes
 	return append(out, '}'), fault
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/gscd-io/gscd/delta/selfsum"
 	"github.com/gscd-io/gscd/ingest/change"
 	"github.com/gscd-io/gscd/snapshotter"
 )
@@ -81,7 +82,7 @@ func encode(entries []*Entry) ([]byte, error) {
 	if err := z.Close(); err != nil {
 		return nil, err
 	}
-	return out.Bytes(), nil
+	return selfsum.AppendFrame(out.Bytes()), nil
 }
 
 func appendEntry(b []byte, e *Entry) []byte {
@@ -143,6 +144,9 @@ func (b *byteReader) ReadByte() (byte, error) {
 }
 
 func newScanner(file File, data []byte) (*scanner, error) {
+	if _, err := selfsum.Zstd.Check(data); err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrCorrupt, file.Key, err)
+	}
 	z, err := zstd.NewReader(bytes.NewReader(data), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(512<<20))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrCorrupt, file.Key, err)

@@ -30,7 +30,7 @@ const (
 // Fault is one thing that is not as it should be.
 type Fault struct {
 	// Check names what found it: log, settings, properties, map, seal, island,
-	// checkpoint, backup, list, savepoint, file, change_data, held, marker, rows, totals.
+	// checkpoint, backup, list, savepoint, file, change_data, held, marker, settled, rows, bytes, totals.
 	Check    string
 	Severity Severity
 	// Label is the first savepoint that suffers, "" where none does.
@@ -192,6 +192,9 @@ func (c *checker) run(ctx context.Context) error {
 	if err := c.checkLists(ctx); err != nil {
 		return err
 	}
+	if err := c.checkObjects(ctx); err != nil {
+		return err
+	}
 	if err := c.checkWriteMode(ctx); err != nil {
 		return err
 	}
@@ -213,6 +216,9 @@ func (c *checker) list(ctx context.Context) error {
 	return err
 }
 
+// sideFolder is where all of gscd's own files lie.
+const sideFolder = deltalog.Dir + "_gscd/"
+
 // openNewest opens the newest version; ok is false where it can't be read, and
 // the fault says why.
 func (c *checker) openNewest(ctx context.Context) (ok bool, err error) {
@@ -228,6 +234,11 @@ func (c *checker) openNewest(ctx context.Context) (ok bool, err error) {
 	}
 	if version, any := c.listing.Newest(); any {
 		f.Version = version
+	}
+	for key := range c.objects { // the error names it
+		if strings.HasPrefix(key, deltalog.Dir) && !strings.HasPrefix(key, sideFolder) && len(key) > len(f.File) && strings.Contains(err.Error(), key) {
+			f.File = key
+		}
 	}
 	if c.Repair {
 		var back []string
@@ -364,7 +375,7 @@ func (c *checker) openSavepoints(ctx context.Context) error {
 		}
 		c.refer(s, p)
 		c.verify(s, p)
-		return nil
+		return c.checkFileList(ctx, s, p)
 	})
 }
 

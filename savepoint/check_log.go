@@ -12,7 +12,6 @@ import (
 	"sync"
 
 	"github.com/gscd-io/gscd/delta"
-	"github.com/gscd-io/gscd/delta/action"
 	"github.com/gscd-io/gscd/delta/checkpoint"
 	"github.com/gscd-io/gscd/delta/deltalog"
 	"github.com/gscd-io/gscd/delta/objstore"
@@ -165,7 +164,7 @@ func (c *checker) backupOf(ctx context.Context, key string) ([]byte, error) {
 // readable tells whether bytes can be read as the log file of a key.
 func readable(key string, data []byte) error {
 	if strings.HasSuffix(key, ".json") {
-		commit, err := action.Decode(data)
+		commit, err := deltalog.DecodeCommit(data)
 		if err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/gscd-io/gscd/delta/action"
 	"github.com/gscd-io/gscd/delta/deltalog"
 	"github.com/gscd-io/gscd/delta/objstore/mem"
+	"github.com/gscd-io/gscd/delta/selfsum"
 	"github.com/gscd-io/gscd/savepoint"
 )
 
@@ -117,8 +119,10 @@ func TestCheckFindsDamage(t *testing.T) {
 		"backup rotten":             {alter(half, savepoint.BackupFolder, "5.checkpoint.parquet"), "backup", savepoint.SeverityWarning, true, true},
 		"backup empty":              {alter(func([]byte) []byte { return nil }, savepoint.BackupFolder, "5.json"), "backup", savepoint.SeverityWarning, false, true},
 		"seal of another label":     {naming("", alter(otherSeal, commit(3))), "seal", savepoint.SeverityError, false, false},
-		"commit loses its txn":      {alter(func(b []byte) []byte { return b[:bytes.LastIndexByte(b[:len(b)-1], '\n')+1] }, commit(3)), "backup", savepoint.SeverityWarning, false, false},
-		"newest commit loses lines": {lastLines, "savepoint", savepoint.SeverityError, false, false},
+		"commit loses its txn":      {alter(lastLine, commit(3)), "island", savepoint.SeverityError, false, true},
+		"commit without its txn":    {alter(func(b []byte) []byte { return signed(lastLine(b)) }, commit(3)), "backup", savepoint.SeverityWarning, false, false},
+		"newest commit loses lines": {lastLines(func(b []byte) []byte { return b }), "log", savepoint.SeverityError, false, false},
+		"newest commit lacks lines": {lastLines(signed), "savepoint", savepoint.SeverityError, false, false},
 		"checkpoint of another day": {func(t *testing.T, s *mem.Store) string {
 			data, err := s.Get(ctx, checkpoint(5))
 			if err != nil {
@@ -178,21 +182,31 @@ func faults(t *testing.T, store *mem.Store, o savepoint.CheckOptions) *savepoint
 
 // otherSeal makes a seal's commit one of another label.
 func otherSeal(b []byte) []byte {
-	return bytes.Replace(b, []byte(`"seals":[{"label":`), []byte(`"seals":[{"label":9`), 1)
+	return signed(bytes.Replace(b, []byte(`"seals":[{"label":`), []byte(`"seals":[{"label":9`), 1))
 }
 
-// lastLines cuts the newest commit between two lines, so that it reads like a
-// sound one, and takes the checkpoint that would hide it.
-func lastLines(t *testing.T, store *mem.Store) string {
-	if err := store.Delete(ctx, deltalog.CheckpointKey(8)); err != nil {
-		t.Fatal(err)
-	}
-	return alter(func(b []byte) []byte {
-		for range 2 {
-			b = b[:bytes.LastIndexByte(b[:len(b)-1], '\n')+1]
+var sumOfCommit = regexp.MustCompile(`"sha256":"[0-9a-f]{64}"`)
+
+// signed gives a commit that was changed the sum of its bytes: who changes one on
+// purpose, or a program that does wrong, writes such ones.
+func signed(b []byte) []byte {
+	b = sumOfCommit.ReplaceAll(b, []byte(`"sha256":"`+selfsum.Zeros+`"`))
+	selfsum.Commit.Set(b)
+	return b
+}
+
+// lastLine cuts the last line off.
+func lastLine(b []byte) []byte { return b[:bytes.LastIndexByte(b[:len(b)-1], '\n')+1] }
+
+// lastLines cuts the newest commit between two lines, and takes the checkpoint that
+// would hide it.
+func lastLines(then func([]byte) []byte) damage {
+	return func(t *testing.T, store *mem.Store) string {
+		if err := store.Delete(ctx, deltalog.CheckpointKey(8)); err != nil {
+			t.Fatal(err)
 		}
-		return b
-	}, deltalog.CommitKey(8))(t, store)
+		return alter(func(b []byte) []byte { return then(lastLine(lastLine(b))) }, deltalog.CommitKey(8))(t, store)
+	}
 }
 
 // weaken does what ALTER TABLE of another engine would do.
@@ -350,7 +364,7 @@ func TestCheckGap(t *testing.T) {
 		}
 	}
 	alter(func(b []byte) []byte {
-		return bytes.ReplaceAll(b, []byte("gscd.seal/2022-07-02"), []byte("gscd.seal/2022-07-01"))
+		return signed(bytes.ReplaceAll(b, []byte("gscd.seal/2022-07-02"), []byte("gscd.seal/2022-07-01")))
 	}, deltalog.CommitKey(3))(t, g.store)
 	found := faults(t, g.store, savepoint.CheckOptions{})
 	if !slices.ContainsFunc(found.Faults, func(f savepoint.Fault) bool {

@@ -238,6 +238,15 @@ func (c *checker) listThatDiffers(ctx context.Context, s *delta.Snapshot, kind L
 		return "", err
 	}
 	want := map[string]string{fileListKey(s.Version()): string(list)}
+	if p := c.progress[s.Version()]; p != nil && len(p.Seals) > 0 {
+		latest, err := json.Marshal(LatestList{s.Version(), p.Seals[len(p.Seals)-1].Name, kind, path.Base(fileListKey(s.Version()))})
+		if err != nil {
+			return "", err
+		}
+		if want[latestList] = string(latest) + "\n"; kind != FileList && kind != SymlinkList {
+			return latestList, nil
+		}
+	}
 	if kind == SymlinkList {
 		manifests, err := clone.ManifestFiles(c.store, s)
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/gscd-io/gscd/delta/action"
 	"github.com/gscd-io/gscd/delta/objstore"
 	"github.com/gscd-io/gscd/delta/parquet"
+	"github.com/gscd-io/gscd/delta/selfsum"
 )
 
 // ErrCorrupt marks a file that is no checkpoint.
@@ -89,6 +90,9 @@ func Actions(state *action.Commit) int {
 // Decode reads one Parquet file of a checkpoint: all of it, a part, a manifest or
 // a sidecar. The error wraps ErrCorrupt.
 func Decode(data []byte) (*action.Commit, error) {
+	if _, err := selfsum.Parquet.Check(data); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
 	rows, err := parquet.DecodeStructs[readRow](data)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gscd-io/gscd/delta/action"
 	"github.com/gscd-io/gscd/delta/objstore"
+	"github.com/gscd-io/gscd/delta/selfsum"
 )
 
 // ahead is how many commits are read at a time: enough to hide the latency of
@@ -23,11 +24,20 @@ func ReadCommit(ctx context.Context, store objstore.Store, version int64) (*acti
 	if err != nil {
 		return nil, fmt.Errorf("read commit %d: %w", version, err)
 	}
-	c, err := action.Decode(data)
+	c, err := DecodeCommit(data)
 	if err != nil {
 		return nil, fmt.Errorf("read commit %d: %s: %w", version, key, err)
 	}
 	return c, nil
+}
+
+// DecodeCommit is action.Decode of a commit file that has all bytes that were written, as
+// far as it says what they are. The error wraps ErrCorrupt.
+func DecodeCommit(data []byte) (*action.Commit, error) {
+	if _, err := selfsum.Commit.Check(data); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	return action.Decode(data)
 }
 
 // ReadCommits reads commits side by side and gives them in order. The sequence
@@ -158,6 +168,8 @@ type Hint struct {
 	// V2 is set for a v2 checkpoint with a name of its own: without it Trino takes the
 	// checkpoint for one that is gone, and the table for broken.
 	V2 *V2Hint `json:"v2Checkpoint,omitempty"`
+	// Checksum is of the rest, as the protocol says; WriteHint sets it.
+	Checksum string `json:"checksum,omitempty"`
 }
 
 // V2Hint names the top file of a v2 checkpoint.
@@ -181,12 +193,22 @@ func ReadHint(ctx context.Context, store objstore.Store) (h Hint, ok bool, err e
 	if json.Unmarshal(data, &h) != nil || h.Version < 0 {
 		return Hint{}, false, nil
 	}
+	if sum, stands, err := hintSum(data); err != nil || stands != "" && sum != stands {
+		return Hint{}, false, nil
+	}
 	return h, true, nil
 }
 
 // WriteHint overwrites the Hint. The checkpoint must be there, and good.
 func WriteHint(ctx context.Context, store objstore.Store, h Hint) error {
+	h.Checksum = ""
 	data, err := json.Marshal(h)
+	if err == nil {
+		h.Checksum, _, err = hintSum(data)
+	}
+	if err == nil {
+		data, err = json.Marshal(h)
+	}
 	if err != nil {
 		return fmt.Errorf("write %s: %w", HintKey, err)
 	}

@@ -120,3 +120,25 @@ func Inline(text string, size int32) (*Bitmap, error) {
 	}
 	return Unmarshal(raw[:size])
 }
+
+// CheckFile looks at every byte of a file of deletion vectors, whichever of them are in
+// use. The error wraps ErrCorrupt.
+func CheckFile(file []byte) error {
+	if len(file) == 0 || file[0] != formatVersion {
+		return corrupt("it is no file of deletion vectors of version %d", formatVersion)
+	}
+	for at := 1; at < len(file); {
+		if len(file)-at < blockExtra {
+			return corrupt("%d bytes behind the last vector", len(file)-at)
+		}
+		size := binary.BigEndian.Uint32(file[at:])
+		if int64(size) > int64(len(file)-at)-blockExtra {
+			return corrupt("a vector of %d bytes at %d of a file of %d", size, at, len(file))
+		}
+		if _, err := ReadBlock(file[at:], int32(size)); err != nil {
+			return err
+		}
+		at += int(BlockSize(int32(size)))
+	}
+	return nil
+}

@@ -2,10 +2,14 @@ package parquet
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"hash"
 	"io"
 	"maps"
 	"slices"
 
+	"github.com/gscd-io/gscd/delta/selfsum"
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
 )
@@ -19,6 +23,7 @@ type fileWriter struct {
 	to            io.Writer // nil: all goes to buf
 	err           error     // the first of to
 	size          int64     // of the file so far
+	sum           hash.Hash // of the file so far
 	buf           []byte
 	meta          format.FileMetaData
 	columnIndexes [][]format.ColumnIndex // a row group, a column; no pages where there is none
@@ -26,7 +31,7 @@ type fileWriter struct {
 }
 
 func newFileWriter(elements []format.SchemaElement, to io.Writer) *fileWriter {
-	f := &fileWriter{to: to}
+	f := &fileWriter{to: to, sum: sha256.New()}
 	f.put([]byte(magic))
 	f.meta = format.FileMetaData{Version: 1, Schema: elements, CreatedBy: createdBy, RowGroups: []format.RowGroup{}}
 	return f
@@ -35,6 +40,7 @@ func newFileWriter(elements []format.SchemaElement, to io.Writer) *fileWriter {
 // put adds bytes to the file. What fails is told by err.
 func (f *fileWriter) put(data []byte) {
 	f.size += int64(len(data))
+	f.sum.Write(data)
 	if f.to == nil {
 		f.buf = append(f.buf, data...)
 	} else if f.err == nil && len(data) > 0 {
@@ -132,8 +138,11 @@ func (w *columnWriter) indexes(first int64) (c format.ColumnIndex, o format.Offs
 // go to, the bytes of the file are in buf then.
 func (f *fileWriter) finish(keyValue map[string]string) error {
 	for _, k := range slices.Sorted(maps.Keys(keyValue)) {
-		f.meta.KeyValueMetadata = append(f.meta.KeyValueMetadata, format.KeyValue{Key: k, Value: keyValue[k]})
+		if k != selfsum.ParquetKey {
+			f.meta.KeyValueMetadata = append(f.meta.KeyValueMetadata, format.KeyValue{Key: k, Value: keyValue[k]})
+		}
 	}
+	f.meta.KeyValueMetadata = append(f.meta.KeyValueMetadata, format.KeyValue{Key: selfsum.ParquetKey, Value: selfsum.Zeros})
 	var tail []byte
 	add := func(v any) (offset int64, length int32) {
 		at := len(tail)
@@ -163,7 +172,10 @@ func (f *fileWriter) finish(keyValue map[string]string) error {
 	}
 	_, n := add(&f.meta)
 	tail = append(tail, byte(n), byte(n>>8), byte(n>>16), byte(n>>24))
-	f.put(append(tail, magic...))
+	tail = append(tail, magic...)
+	f.sum.Write(tail)
+	hex.Encode(tail[selfsum.Parquet.Place(tail):], f.sum.Sum(nil))
+	f.put(tail)
 	return f.err
 }
 

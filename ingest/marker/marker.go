@@ -30,6 +30,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/gscd-io/gscd/delta/objstore"
+	"github.com/gscd-io/gscd/delta/selfsum"
 	"github.com/gscd-io/gscd/ingest/change"
 	"github.com/gscd-io/gscd/progress"
 	"github.com/gscd-io/gscd/snapshotter"
@@ -184,10 +185,13 @@ func encode(added []Added) ([]byte, error) {
 			b = binary.AppendVarint(b, n)
 		}
 	}
-	return z.EncodeAll(b, nil), nil
+	return selfsum.AppendFrame(z.EncodeAll(b, nil)), nil
 }
 
 func decode(data []byte, count int64) ([]Added, error) {
+	if _, err := selfsum.Zstd.Check(data); err != nil {
+		return nil, err
+	}
 	z, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(4<<30))
 	if err != nil {
 		return nil, err

@@ -29,6 +29,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/gscd-io/gscd/delta/objstore"
+	"github.com/gscd-io/gscd/delta/selfsum"
 	"github.com/gscd-io/gscd/ingest/change"
 	"github.com/gscd-io/gscd/progress"
 )
@@ -179,10 +180,13 @@ func encode(items []Item) ([]byte, error) {
 			return nil, err
 		}
 	}
-	return z.EncodeAll(b.Bytes(), nil), nil
+	return selfsum.AppendFrame(z.EncodeAll(b.Bytes(), nil)), nil
 }
 
 func decode(data []byte) ([]Item, error) {
+	if _, err := selfsum.Zstd.Check(data); err != nil {
+		return nil, err
+	}
 	z, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(4<<30))
 	if err != nil {
 		return nil, err

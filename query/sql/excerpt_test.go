@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -63,12 +64,15 @@ func regrouped(t testing.TB, from objstore.Store) objstore.Store {
 			}
 			out.Write(line)
 		}
-		if err := to.Put(ctx, key, out.Bytes()); err != nil {
+		if err := to.Put(ctx, key, sumOfCommit.ReplaceAll(out.Bytes(), nil)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return to
 }
+
+// sumOfCommit is of the bytes as they were.
+var sumOfCommit = regexp.MustCompile(`,"sha256":"[0-9a-f]{64}"`)
 
 func itoa(n int) string { b, _ := json.Marshal(n); return string(b) }
 
