@@ -69,7 +69,7 @@ func (tr *trial) compareTable(whole bool) error {
 	}
 	loose := crosses(tr.events, tr.rules.tombstones == "delete")
 	for _, e := range m.Entries {
-		if e.Kept || e.State == savepoint.RolledBack || e.State == savepoint.Open && !whole {
+		if e.Kept || e.State == savepoint.RolledBack || e.State == savepoint.DeletedOne || e.State == savepoint.Open && !whole {
 			continue
 		}
 		at := labelAt{e.Label, e.Version}
@@ -87,7 +87,7 @@ func (tr *trial) compareTable(whole bool) error {
 	if err := tr.compareDead(m, states, all); err != nil {
 		return err
 	}
-	return tr.compareKeys(m, states[open])
+	return tr.compareKeys(states[open], all)
 }
 
 // labelAt is a label as of a version.
@@ -108,14 +108,18 @@ func (tr *trial) compareLabels(m *savepoint.Map, all []*verdict, whole bool) err
 	}
 	want := map[label]savepoint.State{}
 	open := tr.m.open()
-	for l := tr.m.first; l < open; l++ {
-		want[l] = savepoint.Sealed
+	for _, s := range tr.m.seals {
+		want[s.label] = savepoint.Sealed
+		if tr.m.gone[labelAt{s.label, s.version}] {
+			want[s.label] = savepoint.DeletedOne
+		}
 	}
 	for l := range tr.m.rolled {
 		want[l] = savepoint.RolledBack
 	}
 	want[open] = savepoint.Open
 	named := slices.ContainsFunc(all, func(v *verdict) bool { return v.open == open || v.judged && v.at == open })
+	named = named || slices.ContainsFunc(tr.m.foreign, func(v *verdict) bool { return v.op != 'm' })
 	if tr.m.rolled[open] && got[open] == savepoint.RolledBack && (!whole || !named) {
 		want[open] = savepoint.RolledBack // no commit has named it again
 	}
@@ -125,7 +129,7 @@ func (tr *trial) compareLabels(m *savepoint.Map, all []*verdict, whole bool) err
 	for i := range tr.m.seals {
 		s := &tr.m.seals[i]
 		for _, e := range m.Entries {
-			if e.Label == s.label && !e.Kept {
+			if e.Label == s.label && !e.Kept && e.State == savepoint.Sealed {
 				s.version = e.Version
 			}
 		}
@@ -160,6 +164,9 @@ func (tr *trial) compareLabel(m *savepoint.Map, e savepoint.Entry, want *state, 
 	if !slices.Equal(got, rows) {
 		return fmt.Errorf("rows are\n    %s\n  the model says\n    %s", strings.Join(got, "\n    "), strings.Join(rows, "\n    "))
 	}
+	if err := checkColumns(snap, want, loose); err != nil {
+		return err
+	}
 	counts, rowCount := m.Progress.Counts, m.Progress.Rows
 	if e.State == savepoint.Sealed {
 		ev, err := m.Evidence(ctx, table, e)
@@ -175,6 +182,19 @@ func (tr *trial) compareLabel(m *savepoint.Map, e savepoint.Entry, want *state, 
 		return fmt.Errorf("%d rows are recorded, there are %d", rowCount, len(rows))
 	}
 	return sameCounts(counts, want.counts, loose)
+}
+
+// checkColumns is P7: the columns of the source that have had a value, and no others.
+func checkColumns(snap *delta.Snapshot, want *state, loose bool) error {
+	for _, name := range snap.Schema().Names() {
+		if !want.columns[name] && !loose { // else a change may have been applied that the model finds superseded
+			return fmt.Errorf("P7: there is a column %s", name)
+		}
+		if strings.HasPrefix(strings.ToLower(name), ingest.HiddenPrefix) {
+			return fmt.Errorf("P7: the column %s is not the source's", name)
+		}
+	}
+	return nil
 }
 
 // sameCounts compares counts. Where keys have changes on several partitions,
@@ -289,7 +309,7 @@ func (tr *trial) compareDead(m *savepoint.Map, states map[label]*state, all []*v
 
 // compareKeys rebuilds the key index of the newest version: every live row is in
 // it once, under the change that the model says gave it.
-func (tr *trial) compareKeys(m *savepoint.Map, want *state) error {
+func (tr *trial) compareKeys(want *state, all []*verdict) error {
 	table := delta.New(tr.store)
 	snap, err := table.Snapshot(ctx)
 	if err != nil {
@@ -308,13 +328,32 @@ func (tr *trial) compareKeys(m *savepoint.Map, want *state) error {
 		return err
 	}
 	from := map[string]bool{}
-	for _, s := range want.rows {
-		from[fmt.Sprintf("%d@%d", s.by.record.Partition, s.by.record.Offset)] = true
+	for key, s := range want.rows {
+		place := placeOfRow(s)
+		// Of two reads at one position either may have given the row.
+		for _, v := range all {
+			if !got[place] && v.rank == asRead && s.by.rank == asRead && v.new == key && order(v, s.by) == 0 {
+				place = placeOfRow(stand{by: v})
+			}
+		}
+		from[place] = true
+	}
+	if len(tr.others) > 0 && got["not known"] { // they write rows beside theirs anew, too
+		maps.DeleteFunc(from, func(place string, _ bool) bool { return !got[place] })
+		from["not known"] = true
 	}
 	if !maps.Equal(got, from) {
 		return fmt.Errorf("rows say that they come of %v, the model says %v", sorted(got), sorted(from))
 	}
 	return nil
+}
+
+// placeOfRow is the change that a row comes of, as far as the table says.
+func placeOfRow(s stand) string {
+	if s.bare {
+		return "not known"
+	}
+	return fmt.Sprintf("%d@%d", s.by.record.Partition, s.by.record.Offset)
 }
 
 // checkIndex compares the index of a lane with one that is built anew.
@@ -347,6 +386,10 @@ func origins(w *upsert.Writer) (map[string]bool, error) {
 	rows, err := w.ReadRows(ctx, refs, ingest.Hidden)
 	out := map[string]bool{}
 	for _, r := range rows {
+		if r[0].IsNull() || r[1].I < 0 { // a copy of one that another engine wrote
+			out["not known"] = true
+			continue
+		}
 		out[fmt.Sprintf("%d@%d", r[0].I, r[1].I)] = true
 	}
 	return out, err

@@ -32,26 +32,33 @@ func (tr *trial) walk() error {
 	}
 	var before *progress.Progress
 	for v := tr.checked; v >= 0 && before == nil; v-- { // one that switches change data on has none
-		if before, err = progressAt(table, v); err != nil {
+		before, err = progressAt(table, v)
+		if errors.Is(err, delta.ErrVersionNotFound) {
+			break // its log is cleaned away
+		}
+		if err != nil {
 			return err
 		}
 	}
 	for v := tr.checked + 1; v <= newest; v++ {
 		c, err := table.Commit(ctx, v)
+		if errors.Is(err, delta.ErrVersionNotFound) {
+			continue // a vacuum beside has cleaned it away
+		}
 		if err != nil {
 			return err
 		}
-		if err := checkFeed(ctx, table, v, c); err != nil {
+		if err := checkFeed(ctx, table, v, c); err != nil && !tr.others[v] && v > tr.vacuumed { // they write none
 			return fmt.Errorf("version %d: %w", v, err)
 		}
 		p, err := progress.Decode(c.Info)
-		if err == nil && p == nil && onlySwitchesOn(c) {
+		if err == nil && p == nil && (onlySwitchesOn(c) || tr.others[v] || movesOnly(c)) {
 			continue
 		}
 		if err != nil || p == nil {
-			return fmt.Errorf("version %d: progress %v, %w", v, p, err)
+			return fmt.Errorf("version %d: progress %v, %w: %s", v, p, err, c.Info)
 		}
-		if err := tr.checkVersion(c, p, before, at); err != nil {
+		if err := tr.checkVersion(c, p, before, at, v <= tr.vacuumed); err != nil {
 			return fmt.Errorf("version %d (%s of %s): %w", v, p.Kind, p.Label, err)
 		}
 		before = p
@@ -68,7 +75,9 @@ func progressAt(table *delta.Table, v int64) (*progress.Progress, error) {
 	return progress.Decode(info)
 }
 
-func (tr *trial) checkVersion(c *action.Commit, p, before *progress.Progress, at map[change.PartitionID]map[int64]label) error {
+// checkVersion compares a version with its own progress and the one before. gone tells
+// that its files may have been vacuumed.
+func (tr *trial) checkVersion(c *action.Commit, p, before *progress.Progress, at map[change.PartitionID]map[int64]label, gone bool) error {
 	if n := p.Totals.Missing(); n != 0 {
 		return fmt.Errorf("P3: %d records without a fate: %+v", n, p.Totals)
 	}
@@ -98,10 +107,17 @@ func (tr *trial) checkVersion(c *action.Commit, p, before *progress.Progress, at
 	if before != nil && p.Kind != progress.Rollback && p.State.Open < before.State.Open {
 		return fmt.Errorf("P2: the version before is of %s", before.Label)
 	}
-	if p.Kind != progress.Batch {
+	if p.Kind != progress.Batch || gone {
 		return nil
 	}
 	return tr.checkFiles(c, p, at)
+}
+
+// movesOnly tells a commit of gscd that moves rows and changes none.
+func movesOnly(c *action.Commit) bool {
+	info := action.ParseInfo(c.Info)
+	return (info.Operation == "OPTIMIZE" || info.Operation == "REORG") && !slices.ContainsFunc(c.Adds, func(a *action.Add) bool { return a.DataChange }) &&
+		!slices.ContainsFunc(c.Removes, func(r *action.Remove) bool { return r.DataChange })
 }
 
 // checkFiles reads of every new file which changes its rows come of, dead ones too.
@@ -131,6 +147,9 @@ func (tr *trial) checkFiles(c *action.Commit, p *progress.Progress, at map[chang
 				return err
 			}
 			for i := range b.Rows {
+				if (b.Columns[0][i].IsNull() || b.Columns[1][i].I < 0) && len(tr.others) > 0 {
+					continue // another engine has written it, and a copy keeps that
+				}
 				id := change.PartitionID{Topic: "t", Partition: int32(b.Columns[0][i].I)}
 				l, judged := at[id][b.Columns[1][i].I]
 				if !judged || l > p.State.Open || l < p.State.Open && !tr.o.CopyOnWrite {

@@ -199,4 +199,24 @@ func TestFound(t *testing.T) {
 		f.look()
 		f.check(t)
 	})
+	t.Run("a deleted savepoint that a rollback passes is rolled back", func(t *testing.T) {
+		f := newFound(t, 1)
+		f.put('c', 0, "1", "1")
+		f.at(19, 1, 0)
+		f.look()
+		f.sc.steps = append(f.sc.steps, step{what: "unpin", seed: 2}, step{what: "rollback", to: 0}) // the 18th goes, then back to the 16th
+		f.look()
+		f.check(t)
+	})
+	t.Run("a rollback takes a column away that came since the one before", func(t *testing.T) {
+		f := newFound(t, 1)
+		f.put('c', 0, "1", "1")
+		f.at(17, 1, 0)
+		f.look()
+		f.sc.steps = append(f.sc.steps, step{what: "rollback", to: 0}, step{what: "column"}, step{what: "rollback", to: 0})
+		f.put('c', 0, "2", "2")
+		f.at(18, 1, 0)
+		f.look()
+		f.check(t)
+	})
 }

@@ -31,6 +31,7 @@ type features struct {
 	broken, future, misfits, zeroTimes, fineTimes, noBroker       bool
 	stepsBack, late, lag, statements, noRows, filtered            bool
 	noPositions, noServerID, columns, holes, tombstones, newWaits bool
+	foreign                                                       bool // another engine writes rows too
 }
 
 // draw picks what happens, leaving out what the contract leaves open: changes of
@@ -72,6 +73,14 @@ func draw(r *rand.Rand) features {
 		f.noBroker = false
 	}
 	return f
+}
+
+// alone leaves out what stands in no order to the rows of another engine: these have no
+// place in the source's order but that of the moment.
+func (f *features) alone() {
+	f.foreign, f.partitions = true, 1
+	f.grow, f.idle, f.empty, f.lone, f.stale, f.reload, f.load = false, false, false, false, false, false, false
+	f.reset, f.failover, f.truncates, f.tombstones, f.noPositions = false, false, false, false, false
 }
 
 func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }

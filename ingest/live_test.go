@@ -29,7 +29,7 @@ func TestModelLive(t *testing.T) {
 		sc := newScenario(seed)
 		s := sc.steps[len(sc.steps)-1]
 		topic := sc.topic(s.n)
-		tr := &trial{scenario: sc, store: mem.New(), dead: mem.New(), m: &model{rules: sc.rules}, checked: -1, seen: map[labelAt]bool{}}
+		tr := newTrial(sc, mem.New(), mem.New())
 		synctest.Test(t, func(t *testing.T) {
 			// Stopped and started again some times, then long enough to read everything.
 			r := rand.New(rand.NewPCG(seed, 19))

@@ -25,7 +25,8 @@ const (
 	truncate
 	tombstone
 	filtered
-	broken // no change can be made of it
+	broken  // no change can be made of it
+	foreign // no record, but a row that another engine wrote, deleted or moved
 )
 
 // event is a record of the topic together with what its producer knows of it.
@@ -79,6 +80,16 @@ type model struct {
 	seals []seal
 	// rolled are the labels that no commit has named since they were rolled back.
 	rolled map[label]bool
+	// gone are the savepoints that were deleted.
+	gone map[labelAt]bool
+	// beside is what others did while the open label was open.
+	beside
+}
+
+// beside is what was done to a table, while a label was open, by others than its topic.
+type beside struct {
+	foreign []*verdict // in order; each has the records before it in cut
+	columns []string   // that were added
 }
 
 // seal is what cannot be known from the topic: the moment at which a label was closed.
@@ -88,6 +99,9 @@ type seal struct {
 	byTime  map[int32]bool
 	wait    int64 // drift.wait of the label that it opens
 	version int64 // of the table under test; for rollbacks to it
+	forced  bool  // by hand
+	dueNow  bool  // a forced one that the clock would have allowed
+	beside
 }
 
 // look is what a table must do that reads everything there is, at a clock reading.
@@ -108,13 +122,28 @@ func (m *model) look(topic map[int32][]*event, clock, wait int64, until *label) 
 		m.wait = wait
 	}
 	for m.begun && (until == nil || m.open() < *until) && m.mayBeSealed() {
-		s := seal{label: m.open(), upto: map[int32]int{}, byTime: map[int32]bool{}, wait: wait, version: -1}
-		for p := range m.topic {
-			s.upto[p], s.byTime[p] = m.reach(p)
-		}
-		m.seals = append(m.seals, s)
-		delete(m.rolled, s.label)
+		m.close(seal{wait: wait})
 	}
+}
+
+// close seals the open label with what was taken.
+func (m *model) close(s seal) {
+	s.label, s.upto, s.byTime, s.version, s.beside = m.open(), map[int32]int{}, map[int32]bool{}, -1, m.beside
+	for p := range m.topic {
+		s.upto[p], s.byTime[p] = m.reach(p)
+	}
+	m.seals, m.beside = append(m.seals, s), beside{}
+	delete(m.rolled, s.label)
+}
+
+// besideAt is what others did while a label was open.
+func (m *model) besideAt(l label) beside {
+	for _, s := range m.seals {
+		if s.label == l {
+			return s.beside
+		}
+	}
+	return m.beside
 }
 
 // rollback goes back to a list of seals that was true before.
@@ -127,7 +156,7 @@ func (m *model) rollback(to []seal) {
 		m.rolled[l] = true
 	}
 	maps.DeleteFunc(m.rolled, func(l label, _ bool) bool { return l <= last })
-	m.seals = slices.Clone(to)
+	m.seals, m.beside = slices.Clone(to), beside{}
 }
 
 func (m *model) open() label {
@@ -230,6 +259,7 @@ type verdict struct {
 	deadIn   label
 	base     map[string]string // the row that a partial image completes
 	captured bool
+	cut      map[int32]int // of what is foreign: so many records were taken before
 }
 
 // line is one unbroken binlog: a server, and the resets seen of it.

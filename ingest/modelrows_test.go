@@ -15,6 +15,8 @@ type stand struct {
 	by  *verdict
 	row map[string]string
 	in  label
+	// bare tells that another engine wrote the row, who says nothing of where it is from.
+	bare bool
 }
 
 // state is the table as of one label.
@@ -26,6 +28,7 @@ type state struct {
 	attributes []string
 	partitions map[int32]progress.PartitionEvidence
 	late       []progress.LateChange
+	columns    map[string]bool
 }
 
 // states gives the table as of every label up to the open one, and the fate of every record.
@@ -38,7 +41,7 @@ func (m *model) states() (map[label]*state, []*verdict) {
 	for l := m.first; m.begun && l <= m.open(); l++ {
 		// Rule 9: positions of deleted keys are known for two sealed labels more.
 		maps.DeleteFunc(known, func(_ string, s stand) bool { return s.row == nil && s.in < l-2 })
-		f := fold{at: l, known: known, floors: floors, columns: maps.Clone(columns), chains: map[string][]*verdict{}, done: map[string]int{}}
+		f := fold{at: l, known: known, foreign: m.besideAt(l).foreign, floors: floors, columns: maps.Clone(columns), chains: map[string][]*verdict{}, done: map[string]int{}}
 		f.run(all, loads)
 		floors = append(floors, f.cleared...)
 		for _, c := range m.partitionBy {
@@ -54,6 +57,15 @@ func (m *model) states() (map[label]*state, []*verdict) {
 		st := &state{rows: maps.Clone(known)}
 		maps.DeleteFunc(st.rows, func(_ string, s stand) bool { return s.row == nil })
 		st.counts.Touched = int64(f.ghosts)
+		for _, w := range f.foreign {
+			if w.op != 'm' {
+				st.counts.Foreign++
+			}
+		}
+		for _, c := range m.besideAt(l).columns {
+			columns[c] = true
+		}
+		st.columns = maps.Clone(columns)
 		out[l] = st
 	}
 	for _, v := range all {
@@ -72,6 +84,7 @@ func (m *model) states() (map[label]*state, []*verdict) {
 type fold struct {
 	at      label
 	known   map[string]stand
+	foreign []*verdict
 	floors  []*verdict
 	cleared []*verdict // what becomes a floor in this label
 	columns map[string]bool
@@ -95,7 +108,7 @@ func (f *fold) run(all []*verdict, loads []*load) {
 	}
 	var ends []*verdict
 	for _, l := range loads { // rule 5: a load with both flags stands for the whole table
-		if l.written && l.label == f.at && l.first != nil && l.last != nil && l.first.open <= f.at && l.last.open <= f.at {
+		if l.endsIn(f.at) {
 			floor := &verdict{event: l.last.event, line: l.last.line, rank: asFloor, t: l.reads[0].t}
 			if !floor.hasPos {
 				floor.event = l.first.event // by arrival: what came before the load
@@ -118,11 +131,28 @@ func (f *fold) run(all []*verdict, loads []*load) {
 			keys[k] = true
 		}
 	}
+	for _, v := range f.foreign {
+		for _, k := range v.touches() {
+			keys[k] = true
+		}
+	}
 	for k := range keys {
+		// What others did stands between what was taken before it and what came after.
+		for _, w := range f.foreign {
+			for _, v := range mine {
+				before := v.index < w.cut[v.record.Partition] && !slices.Contains(f.chains[k], v)
+				if before && (v.kind == truncate || slices.Contains(v.touches(), k)) {
+					f.chains[k] = append(f.chains[k], v)
+				}
+			}
+			if w.op == 'm' || slices.Contains(w.touches(), k) {
+				f.chains[k] = append(f.chains[k], w)
+			}
+		}
 		// All that touches the key, partition by partition: where it has changes on
 		// several, any order comes to the same row, since the newest wins.
 		for _, v := range mine {
-			if v.kind == truncate || slices.Contains(v.touches(), k) {
+			if (v.kind == truncate || slices.Contains(v.touches(), k)) && !slices.Contains(f.chains[k], v) {
 				f.chains[k] = append(f.chains[k], v)
 			}
 		}
@@ -147,7 +177,7 @@ func (f *fold) upTo(key string, v *verdict) {
 
 // fresh tells that nothing that is known of the key stands at v or behind it.
 func (f *fold) fresh(key string, v *verdict) bool {
-	if s, ok := f.known[key]; ok && order(v, s.by) <= 0 {
+	if s, ok := f.known[key]; ok && s.by.kind != foreign && order(v, s.by) <= 0 {
 		return false
 	}
 	before := f.chains[key][:f.done[key]]
@@ -158,6 +188,17 @@ func (f *fold) fresh(key string, v *verdict) bool {
 
 func (f *fold) take(key string, v *verdict) {
 	s, known := f.known[key]
+	if v.kind == foreign {
+		f.known[key] = stand{by: v, row: v.row, in: f.at, bare: true}
+		switch {
+		case v.op == 'm' && known:
+			s.bare = s.row != nil
+			f.known[key] = s
+		case v.op != 'u':
+			delete(f.known, key)
+		}
+		return
+	}
 	if v.kind == truncate || v.rank == asFloor {
 		if known && s.row != nil && f.fresh(key, v) {
 			f.known[key] = stand{by: v, in: f.at}
@@ -297,12 +338,21 @@ func (m *model) evidence(l label, st *state, all []*verdict, loads []*load) {
 	}
 	s := m.seals[i]
 	st.partitions = map[int32]progress.PartitionEvidence{}
+	if m.incomplete(l, loads) {
+		st.attributes = append(st.attributes, "incomplete")
+	}
+	if st.counts.Foreign > 0 {
+		st.attributes = append(st.attributes, "foreign")
+	}
 	byClock := true
 	for p, n := range s.upto {
 		byClock = byClock && !s.byTime[p]
 		e := progress.PartitionEvidence{Partition: p, Watermark: m.watermark(p, n), Rule: "clock", Offset: m.offset(i, p)}
-		if s.byTime[p] {
+		switch {
+		case s.byTime[p]:
 			e.Rule = "watermark"
+		case s.forced && !s.dueNow:
+			e.Rule = "hand"
 		}
 		st.partitions[p] = e
 	}
@@ -312,6 +362,28 @@ func (m *model) evidence(l label, st *state, all []*verdict, loads []*load) {
 	if st.counts.Touched == 0 {
 		st.attributes = append(st.attributes, "empty")
 	}
+}
+
+// incomplete tells that a label, or one before it, was sealed by hand, and that no
+// load of the whole table has come since.
+func (m *model) incomplete(l label, loads []*load) bool {
+	since, is := label(0), false
+	for _, s := range m.seals {
+		whole := slices.ContainsFunc(loads, func(x *load) bool { return x.endsIn(s.label) })
+		is = is && !(whole && s.label >= since)
+		if s.forced && !is {
+			since, is = s.label, true
+		}
+		if s.label == l {
+			break
+		}
+	}
+	return is
+}
+
+// endsIn tells whether a load stands for the whole table in a label.
+func (l *load) endsIn(at label) bool {
+	return l.written && l.label == at && l.first != nil && l.last != nil && l.first.open <= at && l.last.open <= at
 }
 
 // offset is where reading goes on behind a seal: where the watermark has ended it,

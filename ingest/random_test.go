@@ -82,6 +82,22 @@ type trial struct {
 	after       []int64           // the newest version, by step
 	rolledTo    map[int]string    // by step
 	kept        map[string][]seal // rolled-back savepoints, by name
+	// whole tells that everything there is was taken; lastWait is the drift.wait then.
+	whole bool
+	// pinned are the rows of every savepoint that was seen, by version.
+	pinned map[int64][]string
+	// others are the versions that another engine made.
+	others map[int64]bool
+	// vacuumed is the newest version when a vacuum ran beside a life: what is not
+	// pinned of those before may be gone.
+	vacuumed int64
+}
+
+func newTrial(sc *scenario, store, dead objstore.Store) *trial {
+	return &trial{
+		scenario: sc, store: store, dead: dead, m: &model{rules: sc.rules, gone: map[labelAt]bool{}}, checked: -1, kept: map[string][]seal{},
+		rolledTo: map[int]string{}, seen: map[labelAt]bool{}, pinned: map[int64][]string{}, others: map[int64]bool{}, vacuumed: -1,
+	}
 }
 
 // play runs the scenario and gives the first difference from the model, "" if none.
@@ -92,12 +108,11 @@ func (sc *scenario) play(t *testing.T) (difference string) {
 			difference = fmt.Sprintf("panic: %v\n%s", p, buf[:runtime.Stack(buf, false)])
 		}
 	}()
-	tr := &trial{scenario: sc, store: mem.New(), dead: mem.New(), checked: -1, kept: map[string][]seal{}, rolledTo: map[int]string{}, seen: map[labelAt]bool{}}
+	tr := newTrial(sc, mem.New(), mem.New())
 	if sc.local {
 		dir := t.TempDir()
 		tr.store, tr.dead = localStore(dir+"/t"), localStore(dir+"/t__dead_letter")
 	}
-	tr.m = &model{rules: sc.rules}
 	for i, s := range sc.steps {
 		if i == len(sc.steps)-1 {
 			clear(tr.seen)
@@ -138,8 +153,13 @@ var ctx = context.Background()
 
 func (tr *trial) step(s step) error {
 	if s.what == "rollback" {
+		tr.whole = false
 		return tr.rollBack(s)
 	}
+	if operators[s.what] != nil {
+		return tr.operate(s)
+	}
+	tr.whole = false
 	topic := tr.topic(s.n)
 	r := rand.New(rand.NewPCG(s.seed, 11))
 	for _, f := range s.faults {
@@ -159,6 +179,7 @@ func (tr *trial) step(s step) error {
 		return fmt.Errorf("without a fault: %w", err)
 	}
 	tr.m.look(topic, s.clock, s.wait, nil)
+	tr.whole = true
 	return tr.compare(true)
 }
 
@@ -174,6 +195,7 @@ func (tr *trial) life(s step, topic map[int32][]*event, r *rand.Rand, f fault) e
 	defer cancel()
 	var crashed atomic.Bool
 	var act error
+	began, start, theirs := time.Now(), tr.newest(), int64(-1)
 	store, dead := faulty.New(tr.store), faulty.New(tr.dead)
 	store.Fail(func(c faulty.Call) *faulty.Fault {
 		if crashed.Load() {
@@ -200,9 +222,17 @@ func (tr *trial) life(s step, topic map[int32][]*event, r *rand.Rand, f fault) e
 		case "rollback":
 			act = tr.rollBackMeanwhile(s, topic)
 		case "zombie": // the process is frozen, another one takes its place, and it wakes up
-			act = tr.life(s, topic, rand.New(rand.NewPCG(s.seed, 13)), fault{})
+			theirs = tr.successor(start, func() {
+				act = tr.life(s, topic, rand.New(rand.NewPCG(s.seed, 13)), fault{})
+			})
 		case "savepoint":
 			act = tr.createNamed()
+		case "optimize":
+			act = tr.optimizeMeanwhile(s)
+		case "vacuum":
+			act = tr.vacuumMeanwhile(began)
+		case "usurper": // another one takes the table, and dies in the middle of it
+			theirs = tr.successor(start, func() { act = tr.usurp(s, topic) })
 		}
 		return nil
 	})
@@ -225,6 +255,9 @@ func (tr *trial) life(s step, topic map[int32][]*event, r *rand.Rand, f fault) e
 	err = lane.Run(ctx)
 	if act != nil {
 		return &wrongError{fmt.Errorf("meanwhile: %w", act)}
+	}
+	if newest := tr.newest(); theirs >= 0 && newest != theirs {
+		return &wrongError{fmt.Errorf("an ingester that had lost the table committed up to version %d, its successor up to %d: %w", newest, theirs, err)}
 	}
 	if len(source.ended) > 0 {
 		return &wrongError{errors.Join(source.ended...)}
@@ -292,7 +325,9 @@ func (tr *trial) target(m *savepoint.Map, n int) (string, []seal) {
 	}
 	var choices []choice
 	for i, s := range tr.m.seals {
-		choices = append(choices, choice{tr.rules.cal.Name(s.label), tr.m.seals[:i+1]})
+		if !tr.m.gone[labelAt{s.label, s.version}] {
+			choices = append(choices, choice{tr.rules.cal.Name(s.label), tr.m.seals[:i+1]})
+		}
 	}
 	for _, e := range m.Entries {
 		if to, ok := tr.kept[e.Name]; ok && e.Kept {
@@ -362,7 +397,8 @@ func (tr *trial) again() error {
 		return nil
 	}
 	v := from + r.Int64N(newest-from)
-	other := &trial{scenario: tr.scenario, store: store.Clone(), dead: tr.dead.(*mem.Store).Clone(), m: tr.m, checked: newest, kept: tr.kept, seen: map[labelAt]bool{}}
+	other := newTrial(tr.scenario, store.Clone(), tr.dead.(*mem.Store).Clone())
+	other.m, other.checked, other.kept = tr.m, newest, tr.kept
 	cutLog(other.store, v)
 	begun := false
 	for i, s := range tr.steps {

@@ -30,7 +30,7 @@ type scenario struct {
 
 // step is something that happens to the table.
 type step struct {
-	what  string // look, abandon (a look that a crash ends), rollback
+	what  string // look, abandon (a look that a crash ends), rollback, or one of the operators
 	n     int    // so many events have arrived
 	clock int64
 	wait  int64 // drift.wait
@@ -42,15 +42,18 @@ type step struct {
 
 // fault hits a call of the store.
 type fault struct {
-	kind string // crash, lost, error, unknown, never, dead, stop, rollback, zombie, savepoint
+	kind string // crash, lost, error, unknown, never, dead, stop, rollback, zombie, usurper, savepoint, optimize, vacuum
 	call int64
 }
 
 func (f fault) String() string { return fmt.Sprintf("%s@%d", f.kind, f.call) }
 
 func (s step) String() string {
-	if s.what == "rollback" {
+	switch {
+	case s.what == "rollback":
 		return fmt.Sprintf("rollback %d %v", s.to, s.faults)
+	case operators[s.what] != nil:
+		return fmt.Sprintf("%s (seed %d) wait %s %v", s.what, s.seed, time.Duration(s.wait)*time.Microsecond, s.faults)
 	}
 	return fmt.Sprintf("%s %d at %s wait %s faults %v", s.what, s.n, time.UnixMicro(s.clock).UTC().Format(time.RFC3339Nano), time.Duration(s.wait)*time.Microsecond, s.faults)
 }
@@ -95,12 +98,19 @@ func newScenario(seed uint64) *scenario {
 	if sc.f.tombstones {
 		sc.rules.tombstones = "delete"
 	}
+	beside := rand.New(rand.NewPCG(seed, 41))
+	if beside.IntN(8) == 0 {
+		sc.f.alone()
+	}
 	src := newSource(r, sc.f, cal, start)
 	src.live(pick(r, 4, 10, 10, 20), sc.rules.skew)
 	var at []int64
 	sc.events, at = src.deliver()
 	sc.key = src.key
 	sc.steps = script(r, sc, at)
+	if sc.f.foreign || beside.IntN(3) == 0 {
+		sc.steps = withOperators(beside, sc.steps, sc.f.foreign)
+	}
 	sc.o = ingest.Options{
 		Name: "t", Calendar: cal, Key: src.key, DriftIdle: 5 * time.Minute, MaxClockSkew: 5 * time.Minute,
 		Late: sc.rules.late, Future: sc.rules.future, Tombstones: sc.rules.tombstones, MaxDeleteFraction: 1, UntilEnd: true,
@@ -176,6 +186,29 @@ func script(r *rand.Rand, sc *scenario, at []int64) []step {
 	}
 	steps = append(steps, step{what: "look", n: len(sc.events), clock: clock, wait: wait, seed: r.Uint64()})
 	return steps
+}
+
+// withOperators puts what people and schedulers do between the steps, and into some.
+func withOperators(r *rand.Rand, steps []step, foreign bool) (out []step) {
+	kinds := []string{"optimize", "vacuum", "vacuum", "name", "unpin", "force", "config", "column", "rollback"}
+	if foreign {
+		kinds = append(kinds, "foreign", "foreign", "foreign", "foreign", "foreign", "foreign")
+	}
+	for i, s := range steps {
+		for s.what == "look" && r.IntN(3) == 0 {
+			kind := pick(r, "optimize", "vacuum", "usurper")
+			s.faults = append(slices.Clone(s.faults), fault{kind, 1 + int64(r.IntN(pick(r, 8, 30, 150)))})
+		}
+		out = append(out, s)
+		for i < len(steps)-1 && r.IntN(2) == 0 {
+			o := step{what: pick(r, kinds...), wait: s.wait, seed: r.Uint64(), to: r.IntN(5)}
+			for o.what != "column" && o.what != "foreign" && r.IntN(4) == 0 {
+				o.faults = append(o.faults, fault{pick(r, "crash", "lost", "error", "unknown", "never"), 1 + int64(r.IntN(pick(r, 5, 20, 80)))})
+			}
+			out = append(out, o)
+		}
+	}
+	return out
 }
 
 // minimise cuts a scenario that fails down to what still fails, and prints it.

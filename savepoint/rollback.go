@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gscd-io/gscd/delta"
+	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/delta/write"
 	"github.com/gscd-io/gscd/ingest/change"
 	"github.com/gscd-io/gscd/progress"
@@ -113,7 +114,7 @@ func rollback(ctx context.Context, table *delta.Table, s *delta.Snapshot, to str
 	plan.FilesAdded, plan.FilesRemoved = len(adds), len(removes)
 	tx := delta.NewTransaction(table, s)
 	for _, e := range m.Entries {
-		if e.Kept || e.Label <= r.Entry.Label || e.State == DeletedOne {
+		if e.Kept || e.Label <= r.Entry.Label {
 			continue
 		}
 		plan.Labels = append(plan.Labels, e.Name)
@@ -122,7 +123,7 @@ func rollback(ctx context.Context, table *delta.Table, s *delta.Snapshot, to str
 			tx.SetTxn(keptAppID(e.Name, e.Version), e.Version)
 		}
 	}
-	if !r.Entry.Kept && m.standsAt(r.Entry.Label) && len(adds)+len(removes) == 0 {
+	if !r.Entry.Kept && m.standsAt(r.Entry.Label) && len(adds)+len(removes) == 0 && sameColumns(s.Schema(), target.Schema()) {
 		plan.Nothing, plan.Labels = true, nil
 		return plan, nil, nil
 	}
@@ -165,6 +166,13 @@ func rollback(ctx context.Context, table *delta.Table, s *delta.Snapshot, to str
 	}
 	plan.Committed = version
 	return plan, conflict, nil
+}
+
+// sameColumns reports that two schemas have the same columns, their ids aside.
+func sameColumns(a, b *schema.Schema) bool {
+	return slices.EqualFunc(a.Fields, b.Fields, func(x, y schema.Field) bool {
+		return x.Name == y.Name && x.Type.String() == y.Type.String() && x.Nullable == y.Nullable
+	})
 }
 
 // resealAsOf gives the labels up to one the versions that they had at the target.
@@ -240,11 +248,11 @@ func (m *Map) mark(next *progress.Progress, to snapshotter.Label, o RollbackOpti
 		return slices.ContainsFunc(rolled, func(r progress.RolledBack) bool { return r.Label == l })
 	}
 	for _, e := range m.Entries {
-		if e.Kept || e.Label <= to || e.State == DeletedOne || has(e.Label) || o.NoReplay && e.Label == open {
+		if e.Kept || e.Label <= to || has(e.Label) || o.NoReplay && e.Label == open {
 			continue
 		}
 		r := progress.RolledBack{Label: e.Label, Version: e.Version, At: at, To: to, ForGood: o.NoReplay}
-		if e.State == Open {
+		if e.State == Open || e.State == DeletedOne {
 			r.Version = -1
 		}
 		rolled = append(rolled, r)
