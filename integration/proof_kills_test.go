@@ -4,25 +4,39 @@ package integration
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/gscd-io/gscd/progress"
 )
 
-// kills is how often the program is killed.
-const kills = 50
+// killsWanted is how often the program is killed: GSCD_KILLS, else 50.
+func killsWanted(t testing.TB) int {
+	t.Helper()
+	n, err := strconv.Atoi(cmp.Or(os.Getenv("GSCD_KILLS"), "50"))
+	if err != nil || n < 10 {
+		t.Fatalf("GSCD_KILLS: %v, want a number from 10 on", os.Getenv("GSCD_KILLS"))
+	}
+	return n
+}
 
 // The program takes many days from a real Kafka into a real S3 storage, and is
-// killed fifty times: at a moment of the clock, before one of its requests
-// reaches the storage, and before the answer to one reaches it. Each day is what
-// it would have been.
+// killed again and again: at a moment of the clock, before one of its requests
+// reaches the storage, and before the answer to one reaches it. Half of the runs
+// are those of the minutes around midnight, which hold changes of the next day
+// and seal. Each day is what it would have been.
 func testKills(t *testing.T, b *broker) {
+	kills := killsWanted(t)
 	seed := randomSeed(t)
 	rng := rand.New(rand.NewPCG(seed, 2))
 	g := startGateway(t, "--keep-alive")
@@ -45,19 +59,25 @@ func testKills(t *testing.T, b *broker) {
 	}
 
 	// Runs that end by themselves tell how long one takes, and how much it writes.
-	usual, writes := time.Second, 10
+	usual, writes := time.Second, map[bool]int{true: 10, false: 10}
 	stages, at := map[string]int{}, []int{}
-	killed, ended := 0, 0
+	killed, ended, midnights := 0, 0, 0
+	var starts []start
 	for killed < kills {
 		if ended > kills {
 			t.Fatalf("%d runs ended before they were killed, %d were killed", ended, killed)
 		}
-		f.pass(5*time.Hour, 100)
+		midnight := rng.IntN(2) == 0
+		if midnight {
+			f.pass(f.toMidnight()+f.driftWait+2*time.Minute, 60)
+		} else {
+			f.pass(5*time.Hour, 100)
+		}
 		began := time.Now()
 		var last atomic.Pointer[storeRequest]
 		var written atomic.Int64
 		die := make(chan struct{})
-		how, any, target := rng.IntN(3), rng.IntN(5) == 0, 1+rng.Int64N(int64(writes))
+		how, any, target := rng.IntN(3), rng.IntN(5) == 0, 1+rng.Int64N(int64(writes[midnight]))
 		if killed+ended == 0 {
 			target = 1 << 30 // the first run is one to measure
 		}
@@ -72,6 +92,7 @@ func testKills(t *testing.T, b *broker) {
 			}
 			return loseIt
 		})
+		starts = append(starts, start{at: time.Now(), midnight: midnight})
 		p := program(f.now)
 		var moment <-chan time.Time
 		if how == 0 && target < 1<<30 {
@@ -90,11 +111,15 @@ func testKills(t *testing.T, b *broker) {
 			ended++
 			usual = time.Since(began)
 			if !any {
-				writes = max(1, int(written.Load()))
+				writes[midnight] = max(1, int(written.Load()))
 			}
 		default:
 			p.end(t, syscall.SIGKILL)
 			killed++
+			starts[len(starts)-1].killed = true
+			if midnight {
+				midnights++
+			}
 			at = append(at, commits())
 			stage := "before the first request"
 			if r := last.Load(); r != nil {
@@ -105,6 +130,7 @@ func testKills(t *testing.T, b *broker) {
 		proxy.set(nil)
 	}
 	b.untilSettled(t, f.topic)
+	starts = append(starts, start{at: time.Now(), midnight: true})
 	if p := program(f.end()); !p.wait(2*time.Minute) || p.cmd.ProcessState.ExitCode() != 0 {
 		t.Fatalf("the last run: %v\n%s", p.cmd.ProcessState, p.errors)
 	}
@@ -125,8 +151,12 @@ func testKills(t *testing.T, b *broker) {
 		}
 		return n
 	}
-	fmt.Printf("killed %d times at %d numbers of commits (%d to %d), %d runs ended; %d files of nobody; %d days, %d records, %d rows compared with delta-rs\n%v\n",
-		killed, distinct, at[0], at[len(at)-1], ended, orphans, len(f.days()), f.sent, rows, stages)
+	fmt.Printf("killed %d times, %d of them around midnight, at %d numbers of commits (%d to %d), %d runs ended; %d files of nobody; %d days, %d records, %d rows compared with delta-rs\n%v\n",
+		killed, midnights, distinct, at[0], at[len(at)-1], ended, orphans, len(f.days()), f.sent, rows, stages)
+	printRecovery(r, filepath.Join(g.dir, gatewayBucket, table, "_delta_log"), starts)
+	if midnights < kills/4 {
+		t.Errorf("%d kills around midnight", midnights)
+	}
 	if distinct < kills/3 || orphans == 0 || kinds("put commit") == 0 || kinds("put data") == 0 || len(stages) < 6 {
 		t.Errorf("the kills are no test: %d numbers of commits, %d files of nobody, stages %v", distinct, orphans, stages)
 	}
@@ -135,6 +165,52 @@ func testKills(t *testing.T, b *broker) {
 		t.Errorf("check behind a vacuum: %s", out)
 	}
 	f.checkRows(r)
+}
+
+// start is one start of the program.
+type start struct {
+	at               time.Time
+	midnight, killed bool
+}
+
+// printRecovery tells how long after the kill of a run around midnight the next one
+// had its first commit, and its first seal, by the time stamps of the log's files.
+func printRecovery(r *rig, log string, starts []start) {
+	r.t.Helper()
+	var first, seal []time.Duration
+	versions := r.log()
+	for i, s := range starts {
+		if i == 0 || !starts[i-1].killed || !starts[i-1].midnight {
+			continue
+		}
+		committed := false
+		for _, c := range versions {
+			info, err := os.Stat(filepath.Join(log, fmt.Sprintf("%020d.json", c.version)))
+			if err != nil {
+				r.t.Fatal(err)
+			}
+			after := info.ModTime().Sub(s.at)
+			if after < 0 || i+1 < len(starts) && !info.ModTime().Before(starts[i+1].at) {
+				continue
+			}
+			if !committed {
+				committed, first = true, append(first, after)
+			}
+			if c.progress.Kind == progress.SealKind {
+				seal = append(seal, after)
+				break
+			}
+		}
+	}
+	if len(first) == 0 || len(seal) == 0 {
+		r.t.Errorf("no start after a kill around midnight came to a commit (%d), or a seal (%d)", len(first), len(seal))
+		return
+	}
+	slices.Sort(first)
+	slices.Sort(seal)
+	ms := func(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
+	fmt.Printf("after a kill around midnight: start to first commit %s (median of %d), %s at most; start to first seal %s (median of %d), %s at most\n",
+		ms(first[len(first)/2]), len(first), ms(first[len(first)-1]), ms(seal[len(seal)/2]), len(seal), ms(seal[len(seal)-1]))
 }
 
 // deltaRS starts delta-rs with what it needs to reach the gateway.

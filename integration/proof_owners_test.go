@@ -17,13 +17,14 @@ import (
 	"github.com/gscd-io/gscd/savepoint"
 )
 
-// fleet is one table in a bucket that several processes take the same traffic into.
+// fleet is one table in a bucket, or in a folder, that several processes take the
+// same traffic into.
 type fleet struct {
 	*traffic
-	t       *testing.T
-	gateway *gateway
-	table   string
-	rig     *rig
+	t        *testing.T
+	gateway  *gateway // nil where it is in a folder
+	location string
+	rig      *rig
 	// brokers is where the processes ask for Kafka, settings are more variables of
 	// their environment.
 	brokers  string
@@ -36,23 +37,42 @@ func newFleet(t *testing.T, b *broker, table string) *fleet {
 	t.Helper()
 	g := startGateway(t, "--keep-alive")
 	return &fleet{
-		traffic: newTraffic(t, b, 3, randomSeed(t)), t: t, gateway: g, table: table, brokers: b.address,
+		traffic: newTraffic(t, b, 3, randomSeed(t)), t: t, gateway: g, location: "s3://" + gatewayBucket + "/" + table, brokers: b.address,
 		rig: rigOn(t, g.open(t, table), g.open(t, table+"__dead_letter"), nil),
 	}
+}
+
+// newLocalFleet is a fleet whose table is in a folder.
+func newLocalFleet(t *testing.T, b *broker, folder string) *fleet {
+	t.Helper()
+	return &fleet{
+		traffic: newTraffic(t, b, 3, randomSeed(t)), t: t, location: folder, brokers: b.address,
+		rig: rigOn(t, localStore(t, folder), localStore(t, folder+"__dead_letter"), nil),
+	}
+}
+
+// environment is that of a process that reaches the table at an address, which
+// counts for one in a bucket alone.
+func (f *fleet) environment(url string) []string {
+	f.t.Helper()
+	if f.gateway == nil {
+		return f.settings
+	}
+	return append(f.gateway.variables(f.t, url), f.settings...)
 }
 
 // arguments are those of a process that reads for ever. Days are over by what
 // their records say alone: a clock would have to run as fast as the traffic.
 func (f *fleet) arguments() []string {
 	return []string{
-		"ingest", "--name", "orders", "--location", "s3://" + gatewayBucket + "/" + f.table,
+		"ingest", "--name", "orders", "--location", f.location,
 		"--brokers", f.brokers, "--topic", f.topic, "--timezone", "Asia/Shanghai", "--batch-interval", "300ms", "--log-level", "warn",
 	}
 }
 
 func (f *fleet) start(url string) *process {
 	f.t.Helper()
-	return startProcessIn(f.t, append(f.gateway.variables(f.t, url), f.settings...), binary(f.t), append(f.arguments(), "--drift-idle", "100000h")...)
+	return startProcessIn(f.t, f.environment(url), binary(f.t), append(f.arguments(), "--drift-idle", "100000h")...)
 }
 
 // load lets the source live on, two hours each time.
@@ -77,7 +97,11 @@ func (f *fleet) finish() (rows int) {
 	close(f.unload)
 	<-f.loaded
 	f.broker.untilSettled(f.t, f.topic)
-	gscdIn(f.t, f.gateway.variables(f.t, f.gateway.url), append(f.arguments(), "--until-end", "--now", f.end().Format(time.RFC3339))...)
+	url := ""
+	if f.gateway != nil {
+		url = f.gateway.url
+	}
+	gscdIn(f.t, f.environment(url), append(f.arguments(), "--until-end", "--now", f.end().Format(time.RFC3339))...)
 	f.checkAll(f.rig)
 	return f.checkRows(f.rig)
 }

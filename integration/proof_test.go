@@ -18,6 +18,7 @@ func TestProof(t *testing.T) {
 		{"paused process", testPausedProcess},
 		{"store faults", testStoreFaults},
 		{"network", testNetwork},
+		{"disks", testDisks},
 		{"hanging transaction", testHangingTransaction},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -222,6 +222,11 @@ func kafkaRecords(records []*change.Record) []*kgo.Record {
 	return out
 }
 
+// toMidnight is how long the source's clock has to go to the end of its day.
+func (f *traffic) toMidnight() time.Duration {
+	return time.UnixMicro(f.calendar.End(f.calendar.Label(f.now.UnixMicro()))).Sub(f.now)
+}
+
 // end is a clock by which every day of the traffic is sealed.
 func (f *traffic) end() time.Time {
 	return time.UnixMicro(f.calendar.End(f.calendar.Label(f.now.UnixMicro()))).Add(time.Hour)
