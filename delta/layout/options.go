@@ -17,7 +17,7 @@ import (
 // What callers decide on.
 var (
 	// ErrColumn: a column is not there, or is none that can be asked for here.
-	ErrColumn = errors.New("not a column to lay out by")
+	ErrColumn = errors.New("not a column for this")
 	// ErrContended: other writers moved the same rows at every attempt.
 	ErrContended = errors.New("other writers move the same rows again and again")
 )
