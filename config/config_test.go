@@ -167,7 +167,7 @@ func TestExample(t *testing.T) {
 			Format: "auto", Avro: Avro{Frame: "auto"}, Key: []string{"id"}, EventTime: "column:updated_at",
 			Drift: Drift{15 * time.Minute, 5 * time.Minute}, MaxClockSkew: 5 * time.Minute,
 			Write: Write{"copy-on-write"}, Batch: Batch{time.Minute, 200000, 64 << 20, 10 * time.Minute},
-			Late: "fold", Future: "dead_letter", Truncate: "apply", ChangeData: true, Protect: "backup",
+			Late: "fold", Future: "dead_letter", Truncate: "apply", ChangeData: true, Protect: "backup", ProtectChosen: true,
 			PartitionBy: []string{"city"}, Columns: map[string]string{"amount": "decimal(12,2)"},
 			Start: Start{At: "time"}, OnLostOffsets: "fail",
 			Reload: "replace", MaxDeleteFraction: .125, Tombstones: "ignore", TombstonesChosen: true, Mode: "upsert",
@@ -397,6 +397,7 @@ func TestShow(t *testing.T) {
 			}
 			back.Tables[i].Start.Time = cfg.Tables[i].Start.Time
 			back.Tables[i].TombstonesChosen = cfg.Tables[i].TombstonesChosen // shown, thus chosen
+			back.Tables[i].ProtectChosen = cfg.Tables[i].ProtectChosen
 		}
 		if !reflect.DeepEqual(cfg, back) {
 			t.Errorf("%s: read back\n%+v\nwant\n%+v\nfrom\n%s", name, back, cfg, out.String())

@@ -146,6 +146,7 @@ func (r *reader) complete(t *Table, path string) {
 	_, own := r.from[path+".tombstones"]
 	_, shared := r.from["defaults.tombstones"]
 	t.TombstonesChosen = own || shared
+	t.ProtectChosen = t.Protect != ""
 	if t.Name == "" {
 		t.Name = nameOf(t.Location)
 	}

@@ -238,8 +238,11 @@ type Settings struct {
 	// ChangeData sets delta.enableChangeDataFeed.
 	ChangeData bool `yaml:"change_data"`
 	// Protect is backup by default for day and coarser labels, else none.
-	Protect     string   `yaml:"protect" oneof:"backup none lock"`
-	PartitionBy []string `yaml:"partition_by"`
+	Protect string `yaml:"protect" oneof:"backup none lock"`
+	// ProtectChosen: protect was set, not left to its default. Only then a table that
+	// is there is made so.
+	ProtectChosen bool     `yaml:"-"`
+	PartitionBy   []string `yaml:"partition_by"`
 	// Columns maps column names to Delta or MySQL types.
 	Columns map[string]string `yaml:"columns"`
 	// IncludeColumns to RowFilter say what of the source comes into the table; names

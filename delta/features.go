@@ -120,6 +120,23 @@ func WithFeatures(p action.Protocol, features ...string) action.Protocol {
 	return out
 }
 
+// WithoutFeature gives p without a feature of writers alone, which needs no more than
+// that its name goes. Where the rest is what a legacy version of writers means, p has
+// that version again. A feature that readers must know stays: old commits may need it.
+func WithoutFeature(p action.Protocol, feature string) action.Protocol {
+	if p.MinWriterVersion < 7 || !slices.Contains(p.WriterFeatures, feature) || slices.Contains(p.ReaderFeatures, feature) {
+		return p
+	}
+	p.WriterFeatures = slices.DeleteFunc(slices.Clone(p.WriterFeatures), func(f string) bool { return f == feature })
+	for version := int32(2); version < 7 && p.MinReaderVersion < 3; version++ {
+		low := action.Protocol{MinReaderVersion: p.MinReaderVersion, MinWriterVersion: version}
+		if means := FeaturesOf(&low); len(means) == len(p.WriterFeatures) && !slices.ContainsFunc(means, func(f string) bool { return !slices.Contains(p.WriterFeatures, f) }) {
+			return low
+		}
+	}
+	return p
+}
+
 // raiseLegacy raises the versions alone, which older clients understand. Only
 // change data feed is worth it: the versions of others bring much that is not asked for.
 func raiseLegacy(p action.Protocol, missing []string) (action.Protocol, bool) {
@@ -163,11 +180,12 @@ func mappingMode(p *action.Protocol, m *action.Metadata) string {
 	return mode
 }
 
-// CheckWritable says, before anything is planned, whether a transaction on the
-// snapshot would be refused for a table feature, but for those that the caller
-// implements itself (Transaction.Implements). The error wraps ErrUnsupportedFeature.
-func (s *Snapshot) CheckWritable(implemented ...string) error {
-	return checkWritable(s.protocol, s.metadata, s.schema, implemented)
+// CheckWritable says, before anything is planned, whether a transaction on one of
+// the table's snapshots would be refused for a table feature, but for those that the
+// table was opened with (WithWriterFeatures) or the caller implements itself
+// (Transaction.Implements). The error wraps ErrUnsupportedFeature.
+func (t *Table) CheckWritable(s *Snapshot, implemented ...string) error {
+	return checkWritable(s.protocol, s.metadata, s.schema, slices.Concat(t.implemented, implemented))
 }
 
 // checkWritable refuses to write where a feature asks for what gscd does not

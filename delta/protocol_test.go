@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -33,6 +34,29 @@ func TestProtocolFor(t *testing.T) {
 		if got := delta.ProtocolFor(c.features...); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%v: %+v, want %+v", c.features, got, c.want)
 		}
+	}
+}
+
+// What a feature of writers alone has brought goes with it, and nothing else does.
+func TestWithoutFeature(t *testing.T) {
+	const own = "private"
+	for _, p := range []action.Protocol{
+		delta.ProtocolFor(), delta.ProtocolFor("changeDataFeed"), delta.ProtocolFor("deletionVectors"), delta.ProtocolFor("domainMetadata"),
+		{MinReaderVersion: 1, MinWriterVersion: 3}, {MinReaderVersion: 2, MinWriterVersion: 5}, {MinReaderVersion: 1, MinWriterVersion: 6},
+	} {
+		with := delta.WithFeatures(p, own)
+		if with.MinReaderVersion != p.MinReaderVersion || with.MinWriterVersion != 7 || !slices.Contains(with.WriterFeatures, own) || slices.Contains(with.ReaderFeatures, own) {
+			t.Errorf("%+v with it is %+v", p, with)
+		}
+		if back := delta.WithoutFeature(with, own); !reflect.DeepEqual(back, p) {
+			t.Errorf("%+v with and without it is %+v", p, back)
+		}
+		if other := delta.WithoutFeature(p, own); !reflect.DeepEqual(other, p) {
+			t.Errorf("%+v without what it has not is %+v", p, other)
+		}
+	}
+	if p := delta.WithoutFeature(delta.ProtocolFor("deletionVectors"), "deletionVectors"); !slices.Contains(p.WriterFeatures, "deletionVectors") {
+		t.Errorf("a feature that readers must know is gone: %+v", p)
 	}
 }
 

@@ -87,7 +87,7 @@ func (l *Lane) adopt(a *Adoption) (*Adopted, error) {
 	if err != nil {
 		return nil, err
 	}
-	if l.table, err = delta.Open(l.ctx, l.o.Store); err != nil {
+	if l.table, err = savepoint.OpenTable(l.ctx, l.o.Store); err != nil {
 		return nil, err
 	}
 	if l.base, err = l.table.Snapshot(l.ctx); err != nil {
@@ -341,7 +341,7 @@ func (l *Lane) adoptedMetadata(plan *Adopted) (*action.Metadata, *action.Protoco
 	if _, set := l.base.Property(delta.PropertyTxnRetention); set {
 		return refuse("%s is set, by which engines forget gscd's savepoints: unset it first", delta.PropertyTxnRetention)
 	}
-	if err := l.base.CheckWritable(); err != nil {
+	if err := l.table.CheckWritable(l.base); err != nil {
 		return nil, nil, err
 	}
 	plan.Properties = delta.ProtectiveProperties(cmp.Or(l.o.SavepointDays, savepoint.ProtectedDays))
@@ -363,6 +363,9 @@ func (l *Lane) adoptedMetadata(plan *Adopted) (*action.Metadata, *action.Protoco
 	settings := savepoint.Settings{Calendar: l.o.Calendar, Key: l.key}
 	maps.Copy(plan.Properties, settings.Properties())
 	maps.Copy(plan.Properties, l.o.Properties)
+	if l.o.Protect != "" {
+		plan.Properties[savepoint.PropertyProtect] = l.o.Protect
+	}
 	metadata := *l.base.Metadata()
 	metadata.Configuration = maps.Clone(metadata.Configuration)
 	if metadata.Configuration == nil {
@@ -376,10 +379,12 @@ func (l *Lane) adoptedMetadata(plan *Adopted) (*action.Metadata, *action.Protoco
 		}
 		metadata.SchemaString = columns.String()
 	}
-	if len(plan.Features) == 0 {
+	if protect := metadata.Configuration[savepoint.PropertyProtect]; protect == savepoint.ProtectLock && !savepoint.Locked(l.base) {
+		plan.Features = append(plan.Features, savepoint.FeatureLock)
+	} else if len(plan.Features) == 0 && savepoint.Locked(l.base) == (protect == savepoint.ProtectLock) {
 		return &metadata, nil, nil
 	}
-	protocol := delta.WithFeatures(*l.base.Protocol(), plan.Features...)
+	protocol := savepoint.ProtocolOf(delta.WithFeatures(*l.base.Protocol(), plan.Features...), metadata.Configuration)
 	return &metadata, &protocol, nil
 }
 

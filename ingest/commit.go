@@ -169,7 +169,7 @@ func (l *Lane) countHoles() {
 // creates it.
 func (l *Lane) transaction() (*delta.Transaction, error) {
 	if l.base == nil {
-		l.table = delta.New(l.o.Store)
+		l.table = savepoint.NewTable(l.o.Store)
 		if err := l.addPartitionColumns(); err != nil {
 			return nil, fmt.Errorf("table %s: %w", l.o.Name, err)
 		}
@@ -213,10 +213,13 @@ func (l *Lane) transaction() (*delta.Transaction, error) {
 	}
 	maps.Copy(properties, settings.Properties())
 	maps.Copy(properties, l.o.Properties)
+	if l.o.Protect != "" {
+		properties[savepoint.PropertyProtect] = l.o.Protect
+	}
 	if l.feeds() {
 		properties[delta.PropertyChangeDataFeed] = "true"
 	}
-	tx.SetProtocol(delta.ProtocolFor(features...))
+	tx.SetProtocol(savepoint.ProtocolOf(delta.ProtocolFor(features...), properties))
 	created := time.Now().UnixMilli()
 	tx.SetMetadata(action.Metadata{
 		ID: uuid.NewString(), Name: l.o.Name, Format: action.Format{Provider: "parquet"}, SchemaString: s.String(),

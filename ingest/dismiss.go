@@ -29,7 +29,7 @@ func Dismiss(ctx context.Context, store, deadLetters objstore.Store, pick func(*
 }
 
 func dismiss(ctx context.Context, store, deadLetters objstore.Store, pick func(*deadletter.Entry) bool, note string, dryRun bool) ([]Replayed, *delta.Conflict, error) {
-	table, err := delta.Open(ctx, store)
+	table, err := savepoint.OpenTable(ctx, store)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -87,7 +87,7 @@ func dismiss(ctx context.Context, store, deadLetters objstore.Store, pick func(*
 // SyncDeadLetters makes the dead-letter table's columns say what became of each
 // entry, as the newest version of the table tells. It gives how many changed.
 func SyncDeadLetters(ctx context.Context, store, deadLetters objstore.Store) (int, error) {
-	table, err := delta.Open(ctx, store)
+	table, err := savepoint.OpenTable(ctx, store)
 	if err != nil {
 		return 0, err
 	}

@@ -79,7 +79,7 @@ func (l *Lane) loadState() error {
 	if err := l.recallDeadLetters(); err != nil {
 		return err
 	}
-	l.table, err = delta.Open(l.ctx, l.o.Store)
+	l.table, err = savepoint.OpenTable(l.ctx, l.o.Store)
 	if errors.Is(err, delta.ErrNotATable) {
 		l.table = nil
 		l.setColumns(nil, nil)
@@ -195,7 +195,7 @@ func (l *Lane) checkLayout() error {
 	if !l.o.CopyOnWrite && !slices.Contains(delta.FeaturesOf(l.base.Protocol()), delta.FeatureDeletionVectors) {
 		return fmt.Errorf("%w: table %s was created with write.mode copy-on-write, and its protocol has no deletion vectors; set write.mode: copy-on-write, or write to a new table", ErrCalendar, l.o.Name)
 	}
-	if err := l.base.CheckWritable(); err != nil {
+	if err := l.table.CheckWritable(l.base); err != nil {
 		return fmt.Errorf("table %s: %w", l.o.Name, l.explainUnreadable(err))
 	}
 	if _, set := l.base.Property(delta.PropertyTxnRetention); set {
@@ -209,9 +209,19 @@ func (l *Lane) checkLayout() error {
 }
 
 // protect sets the properties that keep other engines' VACUUM and log cleanup
-// away from savepoints again, where someone has weakened them; protected tells that
-// the table must be looked at again.
+// away from savepoints again, where someone has weakened them, and makes the table's
+// protection that of the configuration; protected tells that the table must be looked
+// at again. A lane that is to claim the table does the latter with its claim: of two
+// with other settings, only the owner's counts.
 func (l *Lane) protect() (protected bool, err error) {
+	if !l.claims() && l.protectAsConfigured(delta.NewTransaction(l.table, l.base)) {
+		version, err := savepoint.Reprotect(l.ctx, l.table, l.o.Protect)
+		if err != nil {
+			return false, fmt.Errorf("table %s: protect: %s: %w", l.o.Name, l.o.Protect, err)
+		}
+		l.o.Log.Info("the table's protection follows the configuration", zap.String("table", l.o.Name), zap.String("protect", l.o.Protect), zap.Int64("version", version))
+		return true, nil
+	}
 	weak := savepoint.Weakened(l.base)
 	if len(weak) == 0 || l.o.SavepointDays < savepoint.ProtectedDays {
 		return false, nil
@@ -223,6 +233,12 @@ func (l *Lane) protect() (protected bool, err error) {
 	l.o.Log.Warn("the properties that protect savepoints were weakened by someone, and are set again", zap.String("table", l.o.Name),
 		zap.Strings("weakened", weak), zap.Int64("version", version))
 	return true, nil
+}
+
+// protectAsConfigured adds to a transaction what makes the table's protection that of
+// the configuration, and tells whether it is another one.
+func (l *Lane) protectAsConfigured(tx *delta.Transaction) bool {
+	return l.o.Protect != "" && savepoint.SetProtect(tx, l.o.Protect)
 }
 
 func (l *Lane) setColumns(s *schema.Schema, atOpen []string) {

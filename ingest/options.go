@@ -117,7 +117,12 @@ type Options struct {
 	SavepointDays int
 	// CheckpointEvery is the number of commits between checkpoints (20).
 	CheckpointEvery int64
-	// Backup keeps a copy of each savepoint's checkpoint and commit below _delta_log/_gscd.
+	// Protect is savepoint.ProtectNone, ProtectBackup or ProtectLock: a table that is there
+	// is made so, in its property and its protocol. "" leaves it as it is, and a new one to
+	// Properties.
+	Protect string
+	// Backup keeps a copy of each savepoint's checkpoint and commit below _delta_log/_gscd,
+	// also where the table's property does not ask for that.
 	Backup bool
 	// Lists are written at each seal for engines that do not read the log (none).
 	Lists savepoint.ListKind

@@ -62,7 +62,7 @@ func (l *Lane) checkOwner() error {
 // lane has loaded may be old by then, and loading a large table takes longer than
 // the owner's next commit: so it is the claim that is tried again, not the loading.
 func (l *Lane) claim() error {
-	if l.owns || l.o.UntilEnd || l.owner == "" {
+	if !l.claims() {
 		return nil
 	}
 	for again := false; ; again = true {
@@ -70,7 +70,11 @@ func (l *Lane) claim() error {
 		l.countHoles()
 		l.showLoaded() // who counts what commits bring counts from here
 		l.writing = time.Now()
-		err := l.commit(delta.NewTransaction(l.table, l.base), "OWNER")
+		tx := delta.NewTransaction(l.table, l.base)
+		if l.protectAsConfigured(tx) {
+			l.o.Log.Info("the table's protection follows the configuration", zap.String("table", l.o.Name), zap.String("protect", l.o.Protect))
+		}
+		err := l.commit(tx, "OWNER")
 		if err == nil && again {
 			return fmt.Errorf("%w: the table is taken, and has moved on before", errReload)
 		}
@@ -97,6 +101,9 @@ func (l *Lane) claim() error {
 	}
 }
 
+// claims tells that the lane takes the table in a commit of its own, and has not yet.
+func (l *Lane) claims() bool { return !l.owns && !l.o.UntilEnd && l.owner != "" }
+
 // takeOwnership writes the lane's epoch into the progress of its next commit.
 func (l *Lane) takeOwnership() {
 	if l.owner == "" {
@@ -118,7 +125,7 @@ var errOftenTaken = errors.New("other processes have taken the table again and a
 // waitForTurn waits where the epoch was raised often of late; waited tells that
 // the table must be looked at again.
 func (l *Lane) waitForTurn(ctx context.Context) (waited bool, err error) {
-	if l.owns || l.waited || l.o.UntilEnd || l.owner == "" {
+	if l.waited || !l.claims() {
 		return false, nil
 	}
 	l.waited = true

@@ -55,7 +55,8 @@ func (g *growing) Poll(ctx context.Context, n int) ([]change.Block, error) {
 }
 
 // TestLostOwnership lets a second ingester take a table from a running one:
-// the first stops at its next commit and adds nothing, the second goes on.
+// the first stops at its next commit and adds nothing, the second goes on. They differ
+// in how the table is to be protected: the owner's setting counts, and no other.
 func TestLostOwnership(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -64,9 +65,9 @@ func TestLostOwnership(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	start := func(src *growing) chan error {
+	start := func(src *growing, protect string) chan error {
 		lane, err := ingest.New(ingest.Options{
-			Name: "log", Store: store, DeadLetterStore: mem.New(), Calendar: cal, Key: []string{"id"},
+			Name: "log", Store: store, DeadLetterStore: mem.New(), Calendar: cal, Key: []string{"id"}, Protect: protect,
 			BatchInterval: time.Millisecond, Now: func() time.Time { return time.Date(2022, 7, 16, 9, 0, 0, 0, time.UTC) },
 		}, src)
 		if err != nil {
@@ -104,10 +105,10 @@ func TestLostOwnership(t *testing.T) {
 	}
 	first, second := &growing{}, &growing{}
 	first.grow(3)
-	firstDone := start(first)
+	firstDone := start(first, savepoint.ProtectBackup)
 	waitFor(3)
 	second.grow(5)
-	secondDone := start(second)
+	secondDone := start(second, savepoint.ProtectLock)
 	waitFor(5)
 	first.grow(4) // the same two records, and two that the second has not seen
 	select {
@@ -123,6 +124,26 @@ func TestLostOwnership(t *testing.T) {
 	}
 	second.grow(1)
 	waitFor(6)
+	table, err := delta.Open(ctx, store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if snap, err := table.Snapshot(ctx); err != nil || !savepoint.Locked(snap) {
+		t.Errorf("the new owner's protect: lock does not stand: %v", err)
+	}
+	settings := 0
+	for version := range int64(1000) {
+		commit, err := table.Commit(ctx, version)
+		if err != nil {
+			break
+		}
+		if commit.Metadata != nil {
+			settings++
+		}
+	}
+	if settings != 2 { // as the first has made it, and the second's claim
+		t.Errorf("%d commits with metadata", settings)
+	}
 	cancel()
 	if err := <-secondDone; err != nil {
 		t.Fatalf("the second ingester ended with %v", err)

@@ -250,7 +250,7 @@ func (l *Lane) pin() error {
 	if err := l.checkpoint(); err != nil {
 		return err
 	}
-	if l.o.Backup {
+	if protect, _ := l.base.Property(savepoint.PropertyProtect); l.o.Backup || savepoint.BacksUp(protect) {
 		if err := savepoint.Backup(l.ctx, l.o.Store, l.base.Version()); err != nil {
 			if errors.Is(err, l.ctx.Err()) {
 				return err

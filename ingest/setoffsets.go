@@ -50,7 +50,7 @@ type OffsetsSet struct {
 // takes the new version up by itself. The error wraps ErrNoOffset,
 // savepoint.ErrForeign or the store's cause.
 func SetOffsets(ctx context.Context, store objstore.Store, h OffsetsByHand) (*OffsetsSet, error) {
-	table, err := delta.Open(ctx, store)
+	table, err := savepoint.OpenTable(ctx, store)
 	if err != nil {
 		return nil, err
 	}

@@ -145,7 +145,7 @@ func (l *Lane) loadForSlice() error {
 	l.key = l.o.Key
 	l.queue.format = "" // whoever reads topics first decides it
 	var err error
-	l.table, err = delta.Open(l.ctx, l.o.Store)
+	l.table, err = savepoint.OpenTable(l.ctx, l.o.Store)
 	if errors.Is(err, delta.ErrNotATable) {
 		l.table = nil
 		l.setColumns(nil, nil)
@@ -282,7 +282,7 @@ func (d *sliceLoad) gather(metadata *action.Metadata, columns *schema.Schema) er
 	if d.s.Memory > 0 {
 		options = append(options, write.WithMemory(d.s.Memory))
 	}
-	d.rows, err = write.Gather(l.ctx, delta.New(l.o.Store), &next, l.key, write.Rows(fit.rows, fit.columns...), options...)
+	d.rows, err = write.Gather(l.ctx, savepoint.NewTable(l.o.Store), &next, l.key, write.Rows(fit.rows, fit.columns...), options...)
 	if err != nil {
 		return err
 	}

@@ -314,3 +314,30 @@ func TestSliceRefused(t *testing.T) {
 		t.Errorf("a missing column as NULL: %+v, %v", done, err)
 	}
 }
+
+// Slices go into a locked table, and leave it locked.
+func TestSlicesOfLockedTable(t *testing.T) {
+	store := mem.New()
+	for i, label := range []string{"2022-07-01", "2022-07-02", "2022-07-03"} {
+		o := sliceOptions(t, store)
+		o.Protect = savepoint.ProtectLock
+		s := sliceOf(label, []string{"id", "v"}, []sliceRow{{"id": "1", "v": label}, {"id": fmt.Sprint(i + 2), "v": "new"}})
+		if _, err := ingest.LoadSlice(context.Background(), o, s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	states := sliceStates(t, store)
+	if n := len(states); n != 3 {
+		t.Errorf("%d days, want 3", n)
+	}
+	if got := states["2022-07-02"]; len(got) != 2 {
+		t.Errorf("the second day is %v", got)
+	}
+	table, err := delta.Open(context.Background(), store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if snap, err := table.Snapshot(context.Background()); err != nil || !savepoint.Locked(snap) {
+		t.Errorf("not locked: %v", err)
+	}
+}

@@ -101,7 +101,11 @@ func cities(t *testing.T, r *rig, version int64) string {
 func TestDeltaRSCommits(t *testing.T) { foreignCommits(t, startEngine(t, "delta-rs"), false, true) }
 
 // TestSparkCommits does the same with Spark, under a process that runs.
-func TestSparkCommits(t *testing.T) { foreignCommits(t, startSpark(t), true) }
+func TestSparkCommits(t *testing.T) {
+	e := startSpark(t)
+	foreignCommits(t, e, true)
+	t.Run("lock", func(t *testing.T) { lockedFor(t, e) })
+}
 
 func foreignCommits(t *testing.T, w *engine, lives ...bool) {
 	reader := startEngine(t, "delta-rs")

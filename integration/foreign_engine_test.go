@@ -83,7 +83,10 @@ func (e *engine) ask(t testing.TB, q request) (*content, error) {
 		t.Fatalf("%s: %v in %.200s", e.name, err, answer)
 	}
 	if c.Error != "" {
-		first, _, _ := strings.Cut(c.Error, "\n") // a stack may follow
+		first, rest, _ := strings.Cut(c.Error, "\n")   // a stack may follow
+		if strings.HasPrefix(first, "Py4JJavaError") { // which says no more than where
+			first, _, _ = strings.Cut(rest, "\n")
+		}
 		return nil, fmt.Errorf("%s: %s", e.name, first)
 	}
 	return &c, nil

@@ -102,7 +102,7 @@ func (r *rig) restart() { r.lane = nil }
 // table opens the table past the gate: as another process would.
 func (r *rig) table() *delta.Table {
 	r.t.Helper()
-	table, err := delta.Open(ctx, r.store.Store)
+	table, err := savepoint.OpenTable(ctx, r.store.Store)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func (r *rig) table() *delta.Table {
 
 // exists reports whether the table was created.
 func (r *rig) exists() bool {
-	_, err := delta.Open(ctx, r.store.Store)
+	_, err := savepoint.OpenTable(ctx, r.store.Store)
 	if err != nil && !errors.Is(err, delta.ErrNotATable) {
 		r.t.Fatal(err)
 	}

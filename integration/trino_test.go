@@ -24,6 +24,8 @@ func TestTrino(t *testing.T) {
 	t.Run("views", func(t *testing.T) { viewsIn(t, e, "trino") })
 	t.Run("history", func(t *testing.T) { practiceIn(t, e, "trino") })
 	t.Run("commits", func(t *testing.T) { foreignCommits(t, e, false, true) })
+	t.Run("lock", func(t *testing.T) { lockedFor(t, e) })
+	t.Run("past the lock", func(t *testing.T) { pastTheLock(t, e) })
 	t.Run("checkpoint", func(t *testing.T) { trinoCheckpoint(t, e) })
 	t.Run("conflict", func(t *testing.T) { trinoConflict(t, e, g, proxy) })
 }

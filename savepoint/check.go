@@ -29,7 +29,7 @@ const (
 
 // Fault is one thing that is not as it should be.
 type Fault struct {
-	// Check names what found it: log, settings, properties, map, seal, island,
+	// Check names what found it: log, settings, properties, lock, map, seal, island,
 	// checkpoint, backup, list, savepoint, file, change_data, held, marker, settled, rows, bytes, totals.
 	Check    string
 	Severity Severity
@@ -198,7 +198,7 @@ func (c *checker) run(ctx context.Context) error {
 	if err := c.checkWriteMode(ctx); err != nil {
 		return err
 	}
-	return c.checkProperties(ctx)
+	return errors.Join(c.checkProperties(ctx), c.checkLock(ctx))
 }
 
 // list lists everything below the root, and the log.

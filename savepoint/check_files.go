@@ -191,7 +191,7 @@ func readHeld(ctx context.Context, c *checker, f drift.File) error {
 // checkBackups looks whether the copies of pinned log files are there and, with
 // Deep, whether they are good.
 func (c *checker) checkBackups(ctx context.Context) error {
-	if c.labels == nil || c.labels.settings.Protect != "backup" {
+	if c.labels == nil || !BacksUp(c.labels.settings.Protect) {
 		return nil
 	}
 	for _, p := range c.pins {

@@ -2,6 +2,7 @@ package savepoint_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -257,39 +258,53 @@ func TestCheckProperties(t *testing.T) {
 	}
 }
 
-// CREATE OR REPLACE of another engine takes the properties and the rows. A repair
-// brings the first back, and with them the way back to the second.
+// CREATE OR REPLACE of another engine takes the properties and the rows, and with Trino
+// the protocol's features too. A repair brings them back, and with them the way back to
+// the rows.
 func TestCheckReplacedTable(t *testing.T) {
-	g := fiveDays(t)
-	before := g.pinned()
-	table, s, _ := g.newest()
-	tx := delta.NewTransaction(table, s)
-	meta := *s.Metadata()
-	meta.Configuration = map[string]string{}
-	tx.SetMetadata(meta)
-	for _, add := range s.Files() {
-		tx.Remove(delta.RemoveOf(add, time.Now(), true))
+	for engine, c := range map[string]struct {
+		configuration map[string]string
+		protocol      *action.Protocol
+		vectors       bool // removes name the deletion vectors
+	}{
+		"Spark": {map[string]string{}, nil, true},
+		"Trino": {map[string]string{delta.PropertyDeletionVectors: "false"}, &action.Protocol{MinReaderVersion: 3, MinWriterVersion: 7}, false},
+	} {
+		t.Run(engine, func(t *testing.T) {
+			g := fiveDays(t)
+			before := g.pinned()
+			_, s, _ := g.newest()
+			meta := *s.Metadata()
+			meta.Configuration = c.configuration
+			commit := action.Commit{Info: json.RawMessage(`{"operation":"CREATE OR REPLACE TABLE AS SELECT"}`), Protocol: c.protocol, Metadata: &meta}
+			for _, add := range s.Files() {
+				r := delta.RemoveOf(add, time.Now(), true)
+				if !c.vectors {
+					r.DeletionVector = nil
+				}
+				commit.Removes = append(commit.Removes, r)
+			}
+			if err := g.store.PutIfAbsent(ctx, deltalog.CommitKey(s.Version()+1), commit.Append(nil)); err != nil {
+				t.Fatal(err)
+			}
+			found := faults(t, g.store, savepoint.CheckOptions{Deep: true})
+			for _, check := range []string{"settings", "properties"} {
+				if !slices.ContainsFunc(found.Faults, func(f savepoint.Fault) bool { return f.Check == check && f.Repair != "" }) {
+					t.Errorf("no fault of %s: %+v", check, found.Faults)
+				}
+			}
+			if after := faults(t, g.store, savepoint.CheckOptions{Repair: true}); after.Open() > 0 {
+				t.Errorf("not repaired: %+v", after.Faults)
+			}
+			g.check()
+			g.rollback("2022-07-04", savepoint.RollbackOptions{})
+			g.ingest()
+			if got := g.pinned(); !maps.Equal(got, before) {
+				t.Errorf("after the rollback and the replay: %v\nwant %v", got, before)
+			}
+			g.check()
+		})
 	}
-	tx.SetCommitInfo("CREATE OR REPLACE TABLE", nil, nil, nil)
-	if _, err := tx.Commit(ctx); err != nil {
-		t.Fatal(err)
-	}
-	found := faults(t, g.store, savepoint.CheckOptions{Deep: true})
-	for _, check := range []string{"settings", "properties"} {
-		if !slices.ContainsFunc(found.Faults, func(f savepoint.Fault) bool { return f.Check == check && f.Repair != "" }) {
-			t.Errorf("no fault of %s: %+v", check, found.Faults)
-		}
-	}
-	if after := faults(t, g.store, savepoint.CheckOptions{Repair: true}); after.Open() > 0 {
-		t.Errorf("not repaired: %+v", after.Faults)
-	}
-	g.check()
-	g.rollback("2022-07-04", savepoint.RollbackOptions{})
-	g.ingest()
-	if got := g.pinned(); !maps.Equal(got, before) {
-		t.Errorf("after the rollback and the replay: %v\nwant %v", got, before)
-	}
-	g.check()
 }
 
 // A table of another program is not a broken one of gscd.

@@ -148,8 +148,9 @@ func FeedChanges(ctx context.Context, table *delta.Table) (int64, error) {
 }
 
 // restoreSettings gives a table that has lost its properties (CREATE OR REPLACE
-// of another engine) those of its newest savepoint back, as far as they are
-// missing. The error wraps ErrForeign where no savepoint has any.
+// of another engine) those of its newest savepoint back, as far as they are missing,
+// and the features of its protocol: the rows that a rollback brings need them. The error
+// wraps ErrForeign where no savepoint has any.
 func restoreSettings(ctx context.Context, table *delta.Table, pins []Pin) (int64, error) {
 	for _, p := range slices.Backward(pins) {
 		s, err := table.SnapshotAt(ctx, p.Version)
@@ -163,33 +164,59 @@ func restoreSettings(ctx context.Context, table *delta.Table, pins []Pin) (int64
 			missing := maps.Clone(s.Metadata().Configuration)
 			maps.DeleteFunc(missing, func(key, _ string) bool {
 				_, there := now[key]
+				there = there && key != delta.PropertyDeletionVectors // Trino says "false" for every new table
 				return there || !strings.HasPrefix(key, "gscd.") && !strings.HasPrefix(key, "delta.")
 			})
 			return missing
-		})
+		}, delta.FeaturesOf(s.Protocol())...)
 	}
 	return 0, fmt.Errorf("%w: no savepoint has its properties", ErrForeign)
 }
 
-// setProperties adds properties in a commit that changes nothing else, nor gscd's
-// progress: it must be possible where that can't be read.
-func setProperties(ctx context.Context, table *delta.Table, add func(now map[string]string) map[string]string) (int64, error) {
+// withProperties gives the properties of a table with more or other ones.
+func withProperties(now, more map[string]string) map[string]string {
+	all := make(map[string]string, len(now)+len(more))
+	maps.Copy(all, now)
+	maps.Copy(all, more)
+	return all
+}
+
+// setProperties adds properties, and the protocol that they need, in a commit of their
+// own. More features may come with them.
+func setProperties(ctx context.Context, table *delta.Table, add func(now map[string]string) map[string]string, features ...string) (int64, error) {
+	return commitSettings(ctx, table, func(tx *delta.Transaction) bool {
+		s := tx.Base()
+		meta := *s.Metadata()
+		meta.Configuration = withProperties(meta.Configuration, add(withProperties(meta.Configuration, nil)))
+		tx.SetMetadata(meta)
+		protocol := ProtocolOf(delta.WithFeatures(*s.Protocol(), features...), meta.Configuration)
+		if meta.Configuration[delta.PropertyChangeDataFeed] == "true" {
+			protocol = delta.WithFeatures(protocol, delta.FeatureChangeDataFeed)
+		}
+		if !equalProtocols(&protocol, s.Protocol()) {
+			tx.SetProtocol(protocol)
+		}
+		return true
+	})
+}
+
+func equalProtocols(a, b *action.Protocol) bool {
+	return a.MinReaderVersion == b.MinReaderVersion && a.MinWriterVersion == b.MinWriterVersion &&
+		slices.Equal(a.ReaderFeatures, b.ReaderFeatures) && slices.Equal(a.WriterFeatures, b.WriterFeatures)
+}
+
+// commitSettings commits what changes settings and nothing else, nor gscd's progress: it
+// must be possible where that can't be read. It gives the version, -1 where change tells
+// that there is nothing to do.
+func commitSettings(ctx context.Context, table *delta.Table, change func(tx *delta.Transaction) bool) (int64, error) {
 	for range editAttempts {
 		s, err := table.Snapshot(ctx)
 		if err != nil {
 			return 0, err
 		}
-		meta := *s.Metadata()
-		meta.Configuration = maps.Clone(meta.Configuration)
-		if meta.Configuration == nil {
-			meta.Configuration = map[string]string{}
-		}
-		maps.Copy(meta.Configuration, add(meta.Configuration))
 		tx := delta.NewTransaction(table, s)
-		tx.SetMetadata(meta)
-		have := delta.FeaturesOf(s.Protocol())
-		if feature := delta.FeatureChangeDataFeed; meta.Configuration[delta.PropertyChangeDataFeed] == "true" && !slices.Contains(have, feature) {
-			tx.SetProtocol(delta.WithFeatures(*s.Protocol(), feature))
+		if !change(tx) {
+			return -1, nil
 		}
 		tx.SetCommitInfo("SET TBLPROPERTIES", nil, nil, nil)
 		done, err := tx.Commit(ctx)

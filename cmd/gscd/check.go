@@ -135,7 +135,7 @@ func (a *app) check(ctx context.Context, o savepoint.CheckOptions) error {
 	if err != nil {
 		return err
 	}
-	table, err := delta.Open(ctx, store)
+	table, err := savepoint.OpenTable(ctx, store)
 	if err != nil {
 		return err
 	}

@@ -136,7 +136,7 @@ func (a *app) export(ctx context.Context, f exportFlags) error {
 	}
 	to := delta.New(store)
 	bar := a.steps.begin(t.Name+" export", "bytes")
-	report, err := clone.Clone(ctx, t.table, at, to, clone.Options{Deep: f.deep, Replace: f.replace, Properties: exportedProperties, Progress: bar.set})
+	report, err := clone.Clone(ctx, t.table, at, to, clone.Options{Deep: f.deep, Replace: f.replace, Properties: exportedProperties, LeaveFeatures: []string{savepoint.FeatureLock}, Progress: bar.set})
 	if err == nil && f.purge {
 		var purged *layout.Report
 		if purged, err = layout.Optimize(ctx, to, layout.Options{PurgeOnly: true}); err == nil {

@@ -36,7 +36,7 @@ func (a *app) openRef(ctx context.Context, ref tableRef) (*openedTable, error) {
 	if t.store, err = a.openToRead(ctx, ref.Address); err != nil {
 		return nil, err
 	}
-	if t.table, err = delta.Open(ctx, t.store); err != nil {
+	if t.table, err = savepoint.OpenTable(ctx, t.store); err != nil {
 		return nil, err
 	}
 	if t.newest, err = t.table.Snapshot(ctx); err != nil {

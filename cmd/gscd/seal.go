@@ -118,7 +118,7 @@ func (a *app) optionsByHand(ctx context.Context, t *openedTable) (ingest.Options
 	wait := time.Duration(t.labels.Progress.State.Wait) * time.Microsecond
 	o := ingest.Options{
 		Name: t.Name, Store: t.store, Calendar: s.Calendar, Key: s.Key, Format: s.SourceFormat,
-		DriftWait: literal(wait), MaxClockSkew: literal(time.Duration(0)), Backup: s.Protect == "backup", Log: a.log,
+		DriftWait: literal(wait), MaxClockSkew: literal(time.Duration(0)), Log: a.log,
 		PartitionBy: t.newest.Metadata().PartitionColumns,
 		CopyOnWrite: !slices.Contains(delta.FeaturesOf(t.newest.Protocol()), delta.FeatureDeletionVectors),
 	}

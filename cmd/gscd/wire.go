@@ -153,13 +153,11 @@ func (a *app) ingestOptions(ctx context.Context, cfg *config.Config, t *config.T
 		MaxRecord: int64(t.MaxRecord),
 		BatchRows: t.Batch.Rows, BatchBytes: int64(t.Batch.Bytes), BatchInterval: t.Batch.Interval, BatchMaxInterval: t.Batch.MaxInterval,
 		CopyOnWrite: t.Write.Mode == "copy-on-write", PartitionBy: t.PartitionBy, ChangeData: t.ChangeData,
-		Properties: tableProperties(t), Append: t.Mode == "append", Backup: t.Protect == "backup",
-		Log: a.log,
+		Properties: tableProperties(t), Append: t.Mode == "append",
+		Protect: chosenProtect(t),
+		Log:     a.log,
 	}
 	var err error
-	if err := unsupported(t); err != nil {
-		return o, err
-	}
 	if o.Calendar, err = calendarOf(cfg); err != nil {
 		return o, err
 	}
@@ -231,6 +229,14 @@ func literal[T time.Duration | float64](v T) T {
 	return v
 }
 
+// chosenProtect is how a table that is there is to be protected, "" to leave that as it is.
+func chosenProtect(t *config.Table) string {
+	if t.ProtectChosen {
+		return t.Protect
+	}
+	return ""
+}
+
 // tableProperties are the properties of a new table that its settings decide.
 func tableProperties(t *config.Table) map[string]string {
 	r := t.Retention
@@ -239,20 +245,4 @@ func tableProperties(t *config.Table) map[string]string {
 		savepoint.PropertyRetention: fmt.Sprintf(`{"history":%q,"savepoints":%q,"rolled_back":%q}`,
 			config.FormatDuration(r.History), r.Savepoints.String(), config.FormatDuration(r.RolledBack)),
 	}
-}
-
-// unsupported names the settings that the pipeline can't follow: one that is
-// left out silently would be a promise that is not kept.
-func unsupported(t *config.Table) error {
-	for _, setting := range []struct {
-		text string
-		used bool
-	}{
-		{"protect: lock", t.Protect == "lock"},
-	} {
-		if setting.used {
-			return usagef("table %s: %s is not available in this version: leave it out", t.Name, setting.text)
-		}
-	}
-	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"unicode"
@@ -295,7 +294,7 @@ func (c *cloning) commit(ctx context.Context, adds []*action.Add) error {
 	}
 	protocol := *c.version.Protocol()
 	for _, f := range c.o.LeaveFeatures {
-		protocol.WriterFeatures = slices.DeleteFunc(slices.Clone(protocol.WriterFeatures), func(name string) bool { return name == f })
+		protocol = delta.WithoutFeature(protocol, f)
 	}
 	tx := delta.NewTransaction(c.to, c.base)
 	tx.Implements(kept...)

@@ -109,7 +109,7 @@ func (x *optimizer) takeOver() error {
 	for _, name := range x.o.OrderBy {
 		x.isOrder[s.Schema().Fields[s.Schema().IndexFold(name)].Name] = true
 	}
-	if err := s.CheckWritable(untouched...); err != nil {
+	if err := x.table.CheckWritable(s, untouched...); err != nil {
 		return err
 	}
 	var err error

@@ -212,7 +212,7 @@ func (op *operation) delete(ctx context.Context, keys []string) {
 
 // plan begins to plan on a version.
 func (op *operation) plan(base *delta.Snapshot) (*plan, error) {
-	if err := base.CheckWritable(implemented...); err != nil {
+	if err := op.table.CheckWritable(base, implemented...); err != nil {
 		return nil, fmt.Errorf("write %s: %w", op.table.Store(), err)
 	}
 	l, err := layoutOf(base.Schema(), base.Metadata())

@@ -19,7 +19,11 @@ level, as the cases have them; columns that are not named become NULL.
 and not in Trino
     overwrite rows
 and in delta-rs alone
-    vacuum                "hours" overrides what the table says
+    vacuum                "hours" overrides what the table says, "full" looks at all files
+    zorder column
+    checkpoint
+    cleanup               cleanup_metadata
+    properties set        set is {"name": "value"}
 and in Spark alone
     rename from, to       turns on column mapping
     replace rows          CREATE OR REPLACE TABLE
@@ -88,7 +92,15 @@ def delta_rs():
             DeltaTable(path).restore(q["version"])
         elif what == "vacuum":
             hours = q.get("hours")
-            DeltaTable(path).vacuum(retention_hours=hours, enforce_retention_duration=hours is None, dry_run=False)
+            DeltaTable(path).vacuum(retention_hours=hours, enforce_retention_duration=hours is None, dry_run=False, full=q.get("full", False))
+        elif what == "zorder":
+            DeltaTable(path).optimize.z_order([q["column"]])
+        elif what == "checkpoint":
+            DeltaTable(path).create_checkpoint()
+        elif what == "cleanup":
+            DeltaTable(path).cleanup_metadata()
+        elif what == "properties":
+            DeltaTable(path).alter.set_table_properties(q["set"], raise_if_not_exists=False)
         elif what == "comment":
             DeltaTable(path).alter.set_table_description(q["text"])
         else:
