@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gscd-io/gscd/alloctest"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write what Load says into testdata/*.bad.yml")
@@ -423,6 +425,7 @@ func FuzzLoad(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
+		alloctest.Within(t, len(data), 1<<14, 8<<20, func() { _, _ = Load(Input{Data: data}) })
 		cfg, err := Load(Input{Data: data})
 		if err != nil {
 			var faults *Faults

@@ -45,6 +45,8 @@ func (c *Conflict) String() string { return fmt.Sprintf("version %d: %s", c.Vers
 const (
 	attempts = 4
 	patience = 50 * time.Millisecond
+	// lookUpTime bounds the look at the log behind a commit that failed, or was interrupted.
+	lookUpTime = 5 * time.Second
 )
 
 // Commit writes the transaction as the version after its base. A version that
@@ -132,10 +134,7 @@ func (x *Transaction) put(ctx context.Context, version int64, body []byte) (*Con
 		}
 		unknown := errors.Is(err, objstore.ErrUnknownOutcome)
 		if !unknown && !errors.Is(err, objstore.ErrExist) {
-			if lost != nil { // an earlier attempt may still land
-				return nil, fmt.Errorf("%w: %w", objstore.ErrUnknownOutcome, err)
-			}
-			return nil, err
+			return x.failed(ctx, version, lost != nil, err)
 		}
 		// Taken, maybe by an own attempt whose answer got lost: what the file says decides.
 		own, winner, readErr := x.lookUp(ctx, version)
@@ -157,6 +156,26 @@ func (x *Transaction) put(ctx context.Context, version int64, body []byte) (*Con
 		}
 	}
 	return nil, asUnknown(lost)
+}
+
+// failed decides about a put that failed, as its error says, without an effect. Whoever
+// hears so removes the files of the commit, and a link over a network file system may have failed and be
+// there: so the log is asked. lost tells that an earlier attempt may still land.
+func (x *Transaction) failed(ctx context.Context, version int64, lost bool, fault error) (*Conflict, error) {
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), lookUpTime)
+	defer stop()
+	own, winner, err := x.lookUp(ctx, version)
+	switch {
+	case err == nil && own:
+		return nil, nil
+	case err == nil:
+		return winner, nil
+	case errors.Is(err, objstore.ErrNotExist) && !lost:
+		return nil, fault
+	case errors.Is(err, objstore.ErrNotExist):
+		return nil, asUnknown(fault)
+	}
+	return nil, fmt.Errorf("%w (and the log can't be asked: %w)", asUnknown(fault), err)
 }
 
 // asUnknown marks an error as one after which the commit may be there.

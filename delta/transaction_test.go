@@ -385,6 +385,31 @@ func TestLostAnswers(t *testing.T) {
 			t.Errorf("%+v, %v", out, err)
 		}
 	})
+	t.Run("refused, and there", func(t *testing.T) {
+		// A hard link over a network file system may fail and be made.
+		store, _, s := newTable(t, newClock())
+		x := delta.NewTransaction(delta.New(&flaky{Store: store, fail: func(_ int, op, key string) (bool, error) {
+			if op == "putIfAbsent" {
+				return true, fmt.Errorf("put %s: input/output error", key)
+			}
+			return false, nil
+		}}), s)
+		x.Add(add("a"))
+		commit(t, x)
+	})
+	t.Run("refused, and not to be found out", func(t *testing.T) {
+		store, _, s := newTable(t, newClock())
+		x := delta.NewTransaction(delta.New(&flaky{Store: store, fail: func(_ int, op, key string) (bool, error) {
+			if op == "putIfAbsent" || op == "get" {
+				return true, fmt.Errorf("%s %s: input/output error", op, key)
+			}
+			return false, nil
+		}}), s)
+		x.Add(add("a"))
+		if _, err := x.Commit(ctx); !errors.Is(err, objstore.ErrUnknownOutcome) {
+			t.Errorf("who hears that nothing was written removes its files: %v", err)
+		}
+	})
 	t.Run("exists, but it was us", func(t *testing.T) {
 		// A store that retries by itself sees its own first attempt.
 		store, _, s := newTable(t, newClock())

@@ -12,6 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/gscd-io/gscd/alloctest"
 	"github.com/gscd-io/gscd/delta/objstore"
 	"github.com/gscd-io/gscd/delta/objstore/faulty"
 	"github.com/gscd-io/gscd/delta/objstore/mem"
@@ -223,6 +224,7 @@ func FuzzParseEntry(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(bytes.Repeat([]byte{0x80}, 40))
 	f.Fuzz(func(t *testing.T, raw []byte) {
+		alloctest.Within(t, len(raw), 64, 1<<20, func() { _, _ = parseEntry(raw) })
 		e, err := parseEntry(raw)
 		if err != nil {
 			return
@@ -244,12 +246,21 @@ func FuzzHeldFile(f *testing.F) {
 		f.Add(data, int64(2))
 	}
 	f.Fuzz(func(t *testing.T, data []byte, count int64) {
-		s, err := newScanner(File{Key: "x", Count: count}, data)
-		for err == nil {
-			var e *Entry
-			if e, err = s.next(); e == nil && err == nil {
-				return
+		var err error
+		scan := func() {
+			var s *scanner
+			s, err = newScanner(File{Key: "x", Count: count}, data)
+			for err == nil {
+				var e *Entry
+				if e, err = s.next(); e == nil && err == nil {
+					break
+				}
 			}
+		}
+		// An entry of a few packed bytes may have 64 MiB, and a window as much.
+		alloctest.Within(t, len(data), 1<<16, 256<<20, scan)
+		if err == nil {
+			return
 		}
 		if !errors.Is(err, ErrCorrupt) {
 			t.Fatal(err)

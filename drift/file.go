@@ -59,6 +59,9 @@ var magic = []byte("gscd held 1\n")
 // maxEntry bounds what a length in a file may claim.
 const maxEntry = 256 << 20
 
+// maxWindow bounds what the header of a packed file may claim; ours claim 4 MiB.
+const maxWindow = 64 << 20
+
 func encode(entries []*Entry) ([]byte, error) {
 	var out bytes.Buffer
 	z, err := zstd.NewWriter(&out, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
@@ -147,7 +150,7 @@ func newScanner(file File, data []byte) (*scanner, error) {
 	if _, err := selfsum.Zstd.Check(data); err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrCorrupt, file.Key, err)
 	}
-	z, err := zstd.NewReader(bytes.NewReader(data), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(512<<20))
+	z, err := zstd.NewReader(bytes.NewReader(data), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(512<<20), zstd.WithDecoderMaxWindow(maxWindow))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrCorrupt, file.Key, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gscd-io/gscd/alloctest"
 	"github.com/gscd-io/gscd/drift"
 	"github.com/gscd-io/gscd/ingest/change"
 	"github.com/gscd-io/gscd/snapshotter"
@@ -172,6 +173,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"gscd":{"format_version":1,"state":{"partitions":[{"gtids":{"u":[[1,2],[4,5]]}}]}}}`))
 	f.Add([]byte(`{"gscd":null}`))
 	f.Fuzz(func(t *testing.T, info []byte) {
+		alloctest.Within(t, len(info), 256, 1<<20, func() { _, _ = Decode(info) })
 		p, err := Decode(info)
 		if err != nil || p == nil {
 			return

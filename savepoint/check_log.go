@@ -262,6 +262,12 @@ func (c *checker) checkHint(ctx context.Context) error {
 		}
 	case stored:
 		message = "it can't be read"
+	case len(c.listing.Checkpoints) == 1 && len(c.listing.Commits) > 0 && c.listing.Commits[0].Version == 0:
+		// A writer ended between the table's first checkpoint and this: the next one writes it.
+		if c.Repair {
+			_, err = c.table.Checkpoint(ctx, c.newest, delta.CheckpointOptions{})
+		}
+		return err
 	case len(c.listing.Checkpoints) > 0:
 		message = "it is missing, and there are checkpoints"
 	}

@@ -370,6 +370,27 @@ func TestCheckUnfinishedSeal(t *testing.T) {
 	}
 }
 
+// A writer that ends between the table's first checkpoint and _last_checkpoint leaves nothing
+// to be put right; a repair writes it all the same.
+func TestCheckFirstCheckpoint(t *testing.T) {
+	g := fiveDays(t)
+	for _, key := range keysWith(g.store, "_delta_log/0", ".checkpoint.")[1:] {
+		if err := g.store.Delete(ctx, key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := g.store.Delete(ctx, deltalog.HintKey); err != nil {
+		t.Fatal(err)
+	}
+	if found := faults(t, g.store, savepoint.CheckOptions{Deep: true}); len(found.Faults) > 0 {
+		t.Errorf("found %+v", found.Faults)
+	}
+	faults(t, g.store, savepoint.CheckOptions{Repair: true})
+	if _, ok, err := deltalog.ReadHint(ctx, g.store); err != nil || !ok {
+		t.Errorf("the repair left no hint: %v", err)
+	}
+}
+
 // A label that no txn names is a gap, and the table must not answer around it.
 func TestCheckGap(t *testing.T) {
 	g := fiveDays(t)

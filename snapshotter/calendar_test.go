@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/gscd-io/gscd/alloctest"
 )
 
 func calendar(t testing.TB, granularity, zone, cutover string) *Calendar {
@@ -400,6 +402,11 @@ func FuzzParse(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, name string) {
+		alloctest.Within(t, len(name), 256, 1<<20, func() {
+			for _, c := range cals {
+				_, _ = c.Parse(name)
+			}
+		})
 		for _, c := range cals {
 			l, err := c.Parse(name)
 			if err == nil && c.Name(l) != name {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gscd-io/gscd/config"
+	"github.com/gscd-io/gscd/delta/objstore"
 	"github.com/gscd-io/gscd/delta/objstore/s3"
 	"github.com/gscd-io/gscd/ingest/decode"
 	"github.com/gscd-io/gscd/ingest/kafka"
@@ -30,6 +32,8 @@ type app struct {
 	log   *zap.Logger
 	steps *steps
 	flags globalFlags
+	// open takes the place of address.Open; nil for address.Open. Tests fail its stores.
+	open func(ctx context.Context, location string) (objstore.Store, error)
 	// brokerPatience bounds how long brokers are asked at the start; 0 is 15 s.
 	brokerPatience time.Duration
 

@@ -28,6 +28,9 @@ import (
 
 // openStore opens the storage of an address. Nothing is read or created.
 func (a *app) openStore(ctx context.Context, location string, o ...address.Option) (objstore.Store, error) {
+	if a.open != nil {
+		return a.open(ctx, location)
+	}
 	store, err := address.Open(ctx, location, append(o, address.S3(a.openBucket), address.Google(a.openGoogle), address.Azure(a.openAzure))...)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", address.Shown(location), err)

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/gscd-io/gscd/alloctest"
 )
 
 func ptr[T any](v T) *T { return &v }
@@ -220,6 +222,7 @@ func FuzzDecode(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
+		alloctest.Within(t, len(data), 64, 1<<20, func() { _, _ = Decode(data) })
 		c, err := Decode(data)
 		if err != nil {
 			if !errors.Is(err, ErrCorrupt) {

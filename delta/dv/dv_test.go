@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/gscd-io/gscd/alloctest"
 	"github.com/gscd-io/gscd/delta/dv"
 	"pgregory.net/rapid"
 )
@@ -363,6 +364,7 @@ func FuzzUnmarshal(f *testing.F) {
 	dense.AddRange(0, 5000)
 	f.Add(dense.Marshal())
 	f.Fuzz(func(t *testing.T, data []byte) {
+		alloctest.Within(t, len(data), 64, 1<<20, func() { _, _ = dv.Unmarshal(data) })
 		b, err := dv.Unmarshal(data)
 		if err != nil {
 			if !errors.Is(err, dv.ErrCorrupt) {
@@ -388,6 +390,34 @@ func FuzzUnmarshal(f *testing.F) {
 		}
 	})
 }
+
+// The two ways to a vector of a descriptor: in its text, and as a block of a file.
+func FuzzDescriptor(f *testing.F) {
+	var p dv.Packer
+	offset, size, _, err := p.Append(dv.Of(1, 5, 70_000))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(string(p.Bytes()), offset, size)
+	f.Add(dv.EncodeZ85(dv.Of(1, 2, 3).Marshal()), int32(0), int32(len(dv.Of(1, 2, 3).Marshal())))
+	f.Fuzz(func(t *testing.T, text string, offset, size int32) {
+		alloctest.Within(t, len(text), 64, 1<<20, func() {
+			for _, err := range []error{
+				fault(dv.Inline(text, size)), fault(dv.Read([]byte(text), offset, size)), fault(dv.ReadBlock([]byte(text), size)),
+				fault(dv.DecodeZ85(text)), fault(dv.KeyOfPath(text)),
+			} {
+				if err != nil && !errors.Is(err, dv.ErrCorrupt) {
+					t.Fatal(err)
+				}
+			}
+		})
+		if data, err := dv.DecodeZ85(text); err == nil && dv.EncodeZ85(data) != text {
+			t.Fatalf("%q is %x, and that %q", text, data, dv.EncodeZ85(data))
+		}
+	})
+}
+
+func fault(_ any, err error) error { return err }
 
 func BenchmarkUnmarshal(b *testing.B) {
 	set := dv.New()

@@ -165,6 +165,13 @@ func Load(ctx context.Context, store objstore.Store, files []progress.MarkerFile
 	return s, nil
 }
 
+// A file may unpack to so many bytes a byte, and to freeBytes in any case: a damaged one says any
+// size, and that is allocated at once.
+const (
+	maxRatio  = 1 << 12
+	freeBytes = 16 << 20
+)
+
 var magic = []byte("gscd markers 1\n")
 
 func encode(added []Added) ([]byte, error) {
@@ -192,7 +199,7 @@ func decode(data []byte, count int64) ([]Added, error) {
 	if _, err := selfsum.Zstd.Check(data); err != nil {
 		return nil, err
 	}
-	z, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(4<<30))
+	z, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(max(freeBytes, uint64(len(data))*maxRatio)))
 	if err != nil {
 		return nil, err
 	}

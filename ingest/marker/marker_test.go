@@ -13,6 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/gscd-io/gscd/alloctest"
 	"github.com/gscd-io/gscd/delta/objstore"
 	"github.com/gscd-io/gscd/delta/objstore/mem"
 	"github.com/gscd-io/gscd/ingest/change"
@@ -183,6 +184,7 @@ func FuzzDecode(f *testing.F) {
 		f.Add(data, int64(len(added)))
 	}
 	f.Fuzz(func(t *testing.T, data []byte, count int64) {
+		alloctest.Within(t, len(data), 16*maxRatio, 4*freeBytes, func() { _, _ = decode(data, count) })
 		added, err := decode(data, count)
 		if err != nil {
 			return

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/gscd-io/gscd/alloctest"
 	"github.com/gscd-io/gscd/ingest/change"
 )
 
@@ -141,6 +142,7 @@ func FuzzLine(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		before := bytes.Clone(b)
+		alloctest.Within(t, len(b), 64, 1<<20, func() { _, _ = parseRecord(b) })
 		r, err := parseRecord(b)
 		if !bytes.Equal(b, before) {
 			t.Fatal("parse or check wrote to the line")

@@ -183,11 +183,18 @@ func encode(items []Item) ([]byte, error) {
 	return selfsum.AppendFrame(z.EncodeAll(b.Bytes(), nil)), nil
 }
 
+// A file may unpack to so many bytes a byte, and to freeBytes in any case: a damaged one says any
+// size, and that is allocated at once.
+const (
+	maxRatio  = 1 << 12
+	freeBytes = 16 << 20
+)
+
 func decode(data []byte) ([]Item, error) {
 	if _, err := selfsum.Zstd.Check(data); err != nil {
 		return nil, err
 	}
-	z, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(4<<30))
+	z, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(max(freeBytes, uint64(len(data))*maxRatio)))
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"testing"
 
+	"github.com/gscd-io/gscd/alloctest"
 	"github.com/gscd-io/gscd/delta/objstore/mem"
 	"github.com/gscd-io/gscd/progress"
 )
@@ -82,6 +83,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add(seed)
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, data []byte) {
+		alloctest.Within(t, len(data), 16*maxRatio, 4*freeBytes, func() { _, _ = decode(data) })
 		if items, err := decode(data); err == nil {
 			if _, err := encode(items); err != nil {
 				t.Error(err)

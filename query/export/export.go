@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -80,6 +81,7 @@ type writing struct {
 	run     string
 	report  *Report
 	done    []string // keys of whole files
+	said    bool     // Success may be there
 
 	// Of the file that is being written, nil between two.
 	key  string
@@ -115,10 +117,21 @@ func (w *writing) checkFree() error {
 		if err != nil {
 			return fmt.Errorf("look at %s: %w", w.store, err)
 		}
+		if isPart.MatchString(object.Key) {
+			switch _, err := w.store.Head(w.ctx, Success); {
+			case errors.Is(err, objstore.ErrNotExist):
+				return fmt.Errorf("%w in %s: %s, of an export that did not come to its end, or still runs: there is no %s; remove it, or give another address", ErrExists, w.store, object.Key, Success)
+			case err != nil:
+				return fmt.Errorf("look at %s in %s: %w", Success, w.store, err)
+			}
+		}
 		return fmt.Errorf("%w in %s: %s; give an address with nothing below it", ErrExists, w.store, object.Key)
 	}
 	return nil
 }
+
+// isPart matches the names that begin gives.
+var isPart = regexp.MustCompile(`^part-\d{5}-[0-9a-f]{8}\.[a-z]+$`)
 
 func (w *writing) write(rows iter.Seq2[[]schema.Value, error]) error {
 	for row, err := range rows {
@@ -157,6 +170,7 @@ func (w *writing) write(rows iter.Seq2[[]schema.Value, error]) error {
 	if w.File != "" {
 		return nil
 	}
+	w.said = true
 	if err := w.store.Put(w.ctx, Success, nil); err != nil {
 		return fmt.Errorf("write %s in %s: %w", Success, w.store, err)
 	}
@@ -199,6 +213,10 @@ func (w *writing) undo() {
 		w.file.Abort()
 	}
 	ctx := context.WithoutCancel(w.ctx)
+	// Its answer may have been lost: a folder must not say that it is whole, and lack its parts.
+	if w.said && w.store.Delete(ctx, Success) != nil {
+		return
+	}
 	for _, key := range w.done {
 		_ = w.store.Delete(ctx, key)
 	}
