@@ -192,6 +192,7 @@ func writings(t *testing.T) map[string]writing {
 		"optimize --zorder":         {prepare: grown, args: args("optimize --table /w/t --pinned --zorder id,name"), labels: t1},
 		"optimize --hilbert":        {prepare: do("ingest -c COW --input WHOLE --until-end"), args: args("optimize --table /w/cow --pinned --hilbert id,name"), labels: cow},
 		"optimize --purge":          {prepare: grown, args: args("optimize --table /w/t --pinned --purge"), labels: t1},
+		"widen":                     {prepare: after(slices, do("load --snapshot 2022-07-16 s3://w/in/2022-07-16.csv --columns n=int"+slice)), args: args("widen n=bigint --table /w/s"), labels: s},
 		"vacuum":                    {prepare: after(grown, rolled, deleted), args: args("vacuum --table /w/t --retain 0s --grace 0s"), labels: t1},
 		"vacuum --by-log":           {prepare: after(grown, do("optimize --table /w/t --pinned"), deleted), args: args("vacuum --table /w/t --retain 0s --grace 0s --by-log"), labels: t1},
 		"check --repair":            {prepare: after(grown, removed("w/t/_delta_log/", ".checkpoint."), removed("w/t/_delta_log/", "00000001.json")), args: args("check --table /w/t --repair"), labels: t1},

@@ -16,7 +16,7 @@ var writesElsewhere = map[string]string{
 	"record":   "to standard output: TestOutputFails",
 	"demo":     "runs the others",
 	"report":   "a local file that appears when it is whole (writeWhole)",
-	"maintain": "optimize and vacuum", "verify": "", "bench": "",
+	"maintain": "optimize and vacuum", "verify": "reads", "bench": "makes tables of its own",
 }
 
 // reads are commands that write nothing but what they print.

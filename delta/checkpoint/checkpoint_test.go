@@ -171,6 +171,7 @@ func FuzzDecode(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(data)
+	f.Add(bytes.Replace(data, []byte("gscd.sha256"), []byte("other.sha25"), 1)) // without a sum
 	f.Add([]byte("PAR1PAR1"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		// A page may say that it unpacks to 64 MiB, and there are up to some hundred columns.

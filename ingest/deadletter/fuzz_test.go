@@ -1,6 +1,7 @@
 package deadletter
 
 import (
+	"bytes"
 	"context"
 	"reflect"
 	"strings"
@@ -37,6 +38,7 @@ func FuzzFile(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(data)
+	f.Add(bytes.Replace(data, []byte("gscd.sha256"), []byte("other.sha25"), 1)) // without a sum
 	f.Add(data[:len(data)/2])
 	f.Fuzz(func(t *testing.T, data []byte) {
 		store, damaged := mem.New(), *add

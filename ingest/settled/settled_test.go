@@ -1,6 +1,7 @@
 package settled
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -81,6 +82,7 @@ func FuzzDecode(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(seed)
+	f.Add(seed[:bytes.Index(seed, []byte("\x5c\x2a\x4d\x18"))]) // without the sum behind it
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		alloctest.Within(t, len(data), 16*maxRatio, 4*freeBytes, func() { _, _ = decode(data) })
