@@ -30,7 +30,7 @@ const (
 // Fault is one thing that is not as it should be.
 type Fault struct {
 	// Check names what found it: log, settings, properties, lock, map, seal, island,
-	// checkpoint, backup, list, savepoint, file, change_data, held, marker, settled, rows, bytes, totals.
+	// checkpoint, backup, list, savepoint, file, change_data, held, marker, settled, rows, checksum, bytes, totals.
 	Check    string
 	Severity Severity
 	// Label is the first savepoint that suffers, "" where none does.
@@ -117,7 +117,8 @@ type checker struct {
 	needs map[string]*need
 	parts map[partKey]*part
 	// rows is what each version is made of, with Deep only.
-	rows map[int64][]*part
+	rows    map[int64][]*part
+	columns []*columnSet
 }
 
 func (c *checker) fault(f Fault) {
@@ -184,6 +185,9 @@ func (c *checker) run(ctx context.Context) error {
 		return err
 	}
 	if err := c.checkRows(ctx); err != nil {
+		return err
+	}
+	if err := c.checkChecksums(ctx); err != nil {
 		return err
 	}
 	if err := c.checkBackups(ctx); err != nil {

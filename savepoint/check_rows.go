@@ -14,6 +14,8 @@ import (
 	"github.com/gscd-io/gscd/delta/action"
 	"github.com/gscd-io/gscd/delta/objstore"
 	"github.com/gscd-io/gscd/delta/parquet"
+	"github.com/gscd-io/gscd/delta/rowhash"
+	"github.com/gscd-io/gscd/delta/scan"
 	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/progress"
 )
@@ -24,31 +26,56 @@ type partKey = action.FileKey
 // part is the rows of a data file under one deletion vector: savepoints share
 // most of them, so each is read once.
 type part struct {
-	add     *action.Add
-	columns []parquet.Column
-	rows    int64  // live ones
-	file    string // the key of what can't be read, where err is set
-	err     error
+	add  *action.Add
+	rows int64 // live ones
+	// names tells by which of schemas a version reads it: after a column was renamed or
+	// dropped the same cells are another row. contents are the rows by each of them.
+	names    map[int64]int
+	schemas  []*columnSet
+	contents []Content
+	file     string // the key of what can't be read, where err is set
+	err      error
 }
 
 // keepParts notes what the rows of a version are made of.
 func (c *checker) keepParts(s *delta.Snapshot) {
-	var columns []parquet.Column
-	for _, f := range s.Schema().Fields {
-		if !slices.Contains(s.Metadata().PartitionColumns, f.Name) {
-			columns = append(columns, parquet.ColumnOf(&f))
-		}
-	}
 	var parts []*part
+	columns := c.columnSet(s)
 	for _, add := range s.Files() {
 		p := c.parts[add.Key()]
 		if p == nil {
-			p = &part{add: add, columns: columns}
+			p = &part{add: add, names: map[int64]int{}}
 			c.parts[add.Key()] = p
 		}
+		i := slices.Index(p.schemas, columns)
+		if i < 0 {
+			i = len(p.schemas)
+			p.schemas = append(p.schemas, columns)
+		}
+		p.names[s.Version()] = i
 		parts = append(parts, p)
 	}
 	c.rows[s.Version()] = parts
+}
+
+// columnSet is the columns that some versions have.
+type columnSet struct {
+	text       string
+	fields     []schema.Field
+	partitions []string
+}
+
+// columnSet gives that of a version: one for all that have the same columns.
+func (c *checker) columnSet(s *delta.Snapshot) *columnSet {
+	m := s.Metadata()
+	for _, known := range c.columns {
+		if known.text == m.SchemaString && slices.Equal(known.partitions, m.PartitionColumns) {
+			return known
+		}
+	}
+	set := &columnSet{m.SchemaString, s.Schema().Fields, m.PartitionColumns}
+	c.columns = append(c.columns, set)
+	return set
 }
 
 // fileReaders is how many data files are decoded at a time.
@@ -165,23 +192,91 @@ func (p *part) count(ctx context.Context, store objstore.Store) (live int64, err
 	if err != nil {
 		return 0, err
 	}
-	columns := withHidden(p.columns, file)
-	seen := int64(0)
-	for batch, err := range file.Scan(ctx, columns, parquet.ScanOptions{}) {
+	var hashed []*rowReader // of the schemas that make other rows of the file
+	p.contents = make([]Content, len(p.schemas))
+	same := make([]int, len(p.schemas))
+	for i, s := range p.schemas {
+		r, err := newRowReader(s, p.add, file)
 		if err != nil {
-			return live, err
+			return 0, err
 		}
-		seen += int64(batch.Rows)
-		for i := range batch.Rows {
-			if dead == nil || !dead.Contains(uint32(batch.FirstRow+int64(i))) {
-				live++
+		if same[i] = slices.IndexFunc(hashed, func(o *rowReader) bool { return o.form == r.form }); same[i] < 0 {
+			same[i] = len(hashed)
+			hashed = append(hashed, r)
+		}
+	}
+	for i, r := range hashed {
+		live = 0
+		columns := r.columns
+		if i == 0 {
+			columns = withHidden(columns, file)
+		}
+		seen := int64(0)
+		for batch, err := range file.Scan(ctx, columns, parquet.ScanOptions{}) {
+			if err != nil {
+				return live, err
+			}
+			seen += int64(batch.Rows)
+			for i := range batch.Rows {
+				if dead == nil || !dead.Contains(uint32(batch.FirstRow+int64(i))) {
+					live++
+					r.take(batch, i)
+				}
+			}
+		}
+		if seen != file.NumRows() && len(columns) > 0 {
+			return live, fmt.Errorf("%w: it gave %d rows of %d", delta.ErrCorrupt, seen, file.NumRows())
+		}
+	}
+	for i := range p.contents {
+		p.contents[i] = hashed[same[i]].content
+	}
+	return live, nil
+}
+
+// rowReader hashes the rows of a file by the columns of a version.
+type rowReader struct {
+	columns []parquet.Column // those in files
+	places  []int            // of them among the fields
+	row     []schema.Value   // partition values are in it
+	hasher  *rowhash.Hasher
+	content Content
+	// form tells one from another that makes other rows of the file: columns that it does
+	// not have, and types, make none.
+	form string
+}
+
+func newRowReader(s *columnSet, add *action.Add, file *parquet.File) (*rowReader, error) {
+	fields := s.fields
+	r := &rowReader{row: make([]schema.Value, len(fields)), hasher: rowhash.New(fields, nil)}
+	for i, f := range fields {
+		if slices.Contains(s.partitions, f.Name) {
+			v, err := scan.PartitionValue(add, f)
+			if err != nil {
+				return nil, err
+			}
+			r.row[i] = v
+			r.form += fmt.Sprintf("%q partition\n", f.Name)
+			continue
+		}
+		column := parquet.ColumnOf(&f)
+		r.columns, r.places = append(r.columns, column), append(r.places, i)
+		if _, there := file.Find(column); there {
+			r.form += fmt.Sprintf("%q %q %d\n", f.Name, column.Name, column.FieldID)
+			if f.Type.Nested != nil {
+				r.form += s.text
 			}
 		}
 	}
-	if seen != file.NumRows() && len(columns) > 0 {
-		return live, fmt.Errorf("%w: it gave %d rows of %d", delta.ErrCorrupt, seen, file.NumRows())
+	return r, nil
+}
+
+// take adds a row of a batch.
+func (r *rowReader) take(b *parquet.Batch, row int) {
+	for c, place := range r.places {
+		r.row[place] = b.Columns[c][row]
 	}
-	return live, nil
+	r.content.row(r.hasher.Sum(r.row))
 }
 
 // hiddenPrefix begins the names of columns that are in files and in no schema.

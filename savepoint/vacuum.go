@@ -29,6 +29,8 @@ const (
 	KindBackup  = "backup"
 	// KindList is a list of the files of a version.
 	KindList = "list"
+	// KindChecksum is the content checksum of a version.
+	KindChecksum = "checksum"
 )
 
 // VacuumOptions say what Vacuum keeps beside the savepoints.
@@ -155,6 +157,7 @@ func (v *vacuum) run(ctx context.Context) error {
 			{Prefix: settled.Folder, Kind: KindSettled, Keep: func(key string) bool { return v.side[key] }},
 			{Prefix: BackupFolder, Kind: KindBackup, Keep: v.keepsBackup},
 			{Prefix: FileListFolder, Kind: KindList, Keep: v.keepsFileList},
+			{Prefix: ChecksumFolder, Kind: KindChecksum, Keep: v.keepsChecksum},
 		},
 	})
 	v.report.Deleted, v.report.Kept = data.Deleted, data.Kept

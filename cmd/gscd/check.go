@@ -15,7 +15,7 @@ import (
 
 func newCheckCommand(a *app) *cobra.Command {
 	var o savepoint.CheckOptions
-	var files, forget bool
+	var files, forget, checksums bool
 	c := &cobra.Command{
 		Use:     "check",
 		GroupID: groupChecking,
@@ -28,6 +28,10 @@ Prints a record for each fault and exits 3 where one is left, 0 where none is. -
 puts right what can be: protective properties, checkpoints, and log files of which there
 is a backup.
 
+--checksums computes the content checksum of each savepoint that has none yet, and records
+them in a commit that changes no data, as gscd maintain does; --deep compares the rows with
+them from then on, and gscd snapshots LABEL shows it.
+
 --files looks at the newest version of any Delta table instead: files that are missing, of
 another size, no Parquet, or with more or fewer rows than their statistics say (by their
 footers: a request or two for each), and objects that nobody needs. --repair then says
@@ -37,11 +41,18 @@ missing out of the table: what is left can be read again, and their rows are los
 		Example: `  gscd check
   gscd check --table /data/user_dim --deep
   gscd check --repair --format jsonl
+  gscd check --checksums
   gscd check --files --table /data/orders`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if forget && !files {
 				return usagef("--forget-missing goes with --files")
+			}
+			if checksums {
+				if files || o.Deep || o.Repair {
+					return usagef("--checksums goes alone: --deep compares with them")
+				}
+				return a.recordChecksums(c.Context())
 			}
 			if files {
 				return a.checkFiles(c.Context(), forget, o.Repair)
@@ -52,10 +63,42 @@ missing out of the table: what is left can be read again, and their rows are los
 	}
 	c.Flags().BoolVar(&o.Deep, "deep", false, "read every row, held change and backup, and compare the counts with the evidence")
 	c.Flags().BoolVar(&o.Repair, "repair", false, "put right what can be put right")
+	c.Flags().BoolVar(&checksums, "checksums", false, "compute and record the content checksum of savepoints that have none")
 	c.Flags().BoolVar(&files, "files", false, "compare the files of the newest version of any Delta table with its log")
 	c.Flags().BoolVar(&forget, "forget-missing", false, "with --files: take data files that are missing out of the table, and lose their rows")
 	a.addOutsideFlag(c)
 	return c
+}
+
+// recordChecksums records the content checksums that are missing, and prints them.
+func (a *app) recordChecksums(ctx context.Context) error {
+	t, err := a.openTable(ctx)
+	if err != nil {
+		return err
+	}
+	done, fault := savepoint.RecordChecksums(ctx, t.table, savepoint.ChecksumOptions{Progress: a.steps.work()})
+	a.steps.close()
+	w, err := a.printRecords("label", "version", "rows", "checksum", "made_from", "files_read")
+	if err != nil {
+		return err
+	}
+	for _, d := range done {
+		var from any
+		if d.From >= 0 {
+			from = d.From
+		}
+		if err := w.Write(strings.Join(d.Names, " "), d.Version, d.Rows, d.Text(), from, int64(d.Read)); err != nil {
+			return err
+		}
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	if fault != nil {
+		return fmt.Errorf("table %s: %w", t.Name, fault)
+	}
+	a.noticef("%s: %d checksums recorded", t.Name, len(done))
+	return nil
 }
 
 // checkFiles compares the files of the newest version with what is there. Orphans are

@@ -25,7 +25,8 @@ version, its state and what happened in it. own_bytes is the size of the files t
 this snapshot holds, and that a vacuum would free after "gscd savepoint delete".
 
 With LABEL prints the evidence of its seal: the offset and watermark of every partition,
-the rule by which each agreed, the counts, the digest of its files, and the late changes
+the rule by which each agreed, the counts, the digest of its files, the checksum of its
+rows where one was recorded (gscd maintain, gscd check --checksums), and the late changes
 that came while it was open.`,
 		Example: `  gscd snapshots
   gscd snapshots 2022-07-16
@@ -115,10 +116,18 @@ func (a *app) printEvidence(ctx context.Context, t *openedTable, label string) e
 	if err != nil {
 		return fmt.Errorf("table %s: %w", t.Name, err)
 	}
-	return a.printObject(evidenceRecord(t.labels, r.Entry, seal))
+	sum, ok, err := savepoint.ReadChecksum(ctx, t.table.Store(), t.newest, r.Entry.Version)
+	if err != nil {
+		a.noticef("table %s: %v", t.Name, err)
+	}
+	var checksum any
+	if ok && err == nil {
+		checksum = sum.Text()
+	}
+	return a.printObject(evidenceRecord(t.labels, r.Entry, seal, checksum))
 }
 
-func evidenceRecord(m *savepoint.Map, e savepoint.Entry, seal *savepoint.Seal) output.Record {
+func evidenceRecord(m *savepoint.Map, e savepoint.Entry, seal *savepoint.Seal, checksum any) output.Record {
 	ev := seal.Evidence
 	partitions := make([]output.Record, len(ev.Partitions))
 	for i, p := range ev.Partitions {
@@ -157,6 +166,7 @@ func evidenceRecord(m *savepoint.Map, e savepoint.Entry, seal *savepoint.Seal) o
 		{Name: "split_pairs", Value: ev.Counts.SplitPairs},
 		{Name: "foreign", Value: foreignRecords(ev.Foreign)},
 		{Name: "digest", Value: ev.Digest},
+		{Name: "checksum", Value: checksum},
 		{Name: "format", Value: orNull(ev.Format)},
 		{Name: "partitions", Value: partitions},
 		{Name: "lines", Value: lines},
