@@ -199,6 +199,8 @@ type Process struct {
 	BatchMemory Size `yaml:"batch_memory"`
 	// HeavyTasks is how many tables seal, write a checkpoint or build an index at once.
 	HeavyTasks int `yaml:"heavy_tasks"`
+	// MaintainInterval is from the beginning of one round of gscd maintain to that of the next.
+	MaintainInterval time.Duration `yaml:"maintain_interval" default:"1h"`
 }
 
 // Table is one table with all its settings: its own, else those of the section
@@ -279,6 +281,7 @@ type Settings struct {
 	MaxRecord        Size       `yaml:"max_record" default:"64MiB"`
 	Seal             Seal       `yaml:"seal"`
 	Retention        Retention  `yaml:"retention"`
+	Maintain         Maintain   `yaml:"maintain"`
 }
 
 // ShardColumn is a column of the table that the source does not have.
@@ -371,6 +374,28 @@ type Retention struct {
 	Savepoints Policy        `yaml:"savepoints" default:"forever"`
 	// RolledBack is how long a savepoint stays after a rollback behind it.
 	RolledBack time.Duration `yaml:"rolled_back" default:"30d"`
+	Tier       Tier          `yaml:"tier"`
+}
+
+// Tier is where files go that only old savepoints need; the zero value is nowhere.
+type Tier struct {
+	// After is how long ago the labels of these savepoints ended.
+	After time.Duration `yaml:"after"`
+	// Class is the storage's own word for a class whose objects are read like any other.
+	Class string `yaml:"class"`
+}
+
+// Maintain says from which figures on gscd maintain works on the files of a table.
+type Maintain struct {
+	// ExtraFiles is how many files there may be beyond what the live bytes and the
+	// partitions ask for.
+	ExtraFiles int `yaml:"extra_files" default:"0"`
+	// DeadShare is the share of deleted rows that a table may have.
+	DeadShare Fraction `yaml:"dead_share" default:"35%"`
+	// PinnedBytes of small files that savepoints need are joined, and so stored twice.
+	PinnedBytes Size `yaml:"pinned_bytes" default:"4MiB"`
+	// UnclusteredShare is the share of bytes of a clustered table that may lie anywhere.
+	UnclusteredShare Fraction `yaml:"unclustered_share" default:"20%"`
 }
 
 // UnmarshalText reads a policy alone: retention: keep 90 days, then month ends for 7y.

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 var (
@@ -72,6 +73,7 @@ func (r *reader) validate(cfg *Config, checks Checks) {
 		r.validateColumns(t, p, checks)
 		r.validateTimes(t, p)
 		r.validateRetention(t, p, cfg.Calendar.Granularity)
+		r.validateMaintain(t, p)
 		for _, z := range []struct{ key, zone string }{{"canal", t.Canal.Timezone}, {"ogg", t.OGG.Timezone}} {
 			if z.zone == "" || checks.Zone == nil {
 				continue
@@ -214,6 +216,8 @@ func (r *reader) validateProcess(cfg *Config) {
 		r.at("process.batch_memory", "%s is too little to work with: give at least %s, or leave it out", p.BatchMemory, Size(minBatchMemory))
 	} else if p.HeavyTasks < 0 {
 		r.at("process.heavy_tasks", "%d is less than none: give a number from 1 on, or leave it out", p.HeavyTasks)
+	} else if p.MaintainInterval < time.Second {
+		r.at("process.maintain_interval", "%s is less than a second", p.MaintainInterval)
 	}
 }
 
@@ -509,6 +513,24 @@ func (r *reader) validateRetention(t *Table, p, granularity string) {
 		r.at(p+".retention.savepoints", "is forever, and labels of %s need an end: write e.g. keep 7 days", granularity)
 	case kept > maxSavepoints:
 		r.at(p+".retention.savepoints", "%s keeps %.0f labels of %s, and a checkpoint may list %d: keep less", t.Retention.Savepoints, kept, granularity, maxSavepoints)
+	}
+}
+
+// validateMaintain: a class alone says not when, an age alone not where to.
+func (r *reader) validateMaintain(t *Table, p string) {
+	switch tier := t.Retention.Tier; {
+	case tier.After < 0:
+		r.at(p+".retention.tier.after", "must be more than 0")
+	case tier.Class != "" && tier.After == 0:
+		r.at(p+".retention.tier", "needs after: how long ago the labels of savepoints ended whose files go to %s, such as 30d", tier.Class)
+	case tier.Class == "" && tier.After > 0:
+		r.at(p+".retention.tier", "needs class: the storage class to move files to, such as STANDARD_IA")
+	}
+	if t.Maintain.ExtraFiles < 0 {
+		r.at(p+".maintain.extra_files", "must not be below 0")
+	}
+	if t.Maintain.PinnedBytes < 0 {
+		r.at(p+".maintain.pinned_bytes", "must not be below 0")
 	}
 }
 

@@ -68,6 +68,8 @@ var layers = []rule{
 	{"progress", []string{"snapshotter", "drift", "ingest/change"}},
 	{"savepoint", []string{"delta", "snapshotter", "drift", "progress", "ingest/change", "ingest/marker", "ingest/settled"}},
 	{"ingest", []string{"ingest", "ddl", "delta", "snapshotter", "drift", "progress", "savepoint"}},
+	// What must be kept of files beside rows comes from outside.
+	{"maintain", []string{"delta", "savepoint", "snapshotter", "progress"}},
 	// Rows from outside, as ingest.LoadSlice takes them.
 	{"slice", []string{"delta", "ingest"}},
 	// As capture reaches a server.

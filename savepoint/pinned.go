@@ -33,6 +33,9 @@ func ReadPinnedFiles(ctx context.Context, table *delta.Table, s *delta.Snapshot)
 // written anew: less than half of it is stored twice.
 const mostlyDead = 0.5
 
+// Has tells that a savepoint needs a file.
+func (p PinnedFiles) Has(add *action.Add) bool { return p[add.Path] }
+
 // Leave tells of a live file that it is better left as it is: a savepoint needs it, and
 // at least half of its rows are still there.
 func (p PinnedFiles) Leave(add *action.Add) bool {

@@ -38,7 +38,7 @@ func (e Entry) pinned() bool { return e.State == Sealed || e.Kept }
 func (m *Map) Summaries(ctx context.Context, table *delta.Table, s *delta.Snapshot) ([]Summary, error) {
 	pinned := m.Pinned()
 	read, faults := readProgress(ctx, table, pinned)
-	own, err := ownBytes(ctx, table, s, m)
+	own, err := m.OwnBytes(ctx, table, s)
 	if err != nil {
 		return nil, err
 	}
@@ -91,9 +91,9 @@ type held struct {
 	bytes   int64
 }
 
-// ownBytes gives for each pinned version and for the newest the bytes that
-// only it holds. Of a version that pins two things neither holds it alone.
-func ownBytes(ctx context.Context, table *delta.Table, newest *delta.Snapshot, m *Map) (map[int64]int64, error) {
+// OwnBytes gives for each pinned version and for the newest, whose map it is, the bytes
+// that only it holds. Of a version that pins two things neither holds it alone.
+func (m *Map) OwnBytes(ctx context.Context, table *delta.Table, newest *delta.Snapshot) (map[int64]int64, error) {
 	objects := map[string]*held{}
 	if err := hold(objects, newest.Version(), newest.Files()); err != nil {
 		return nil, err

@@ -45,6 +45,9 @@ type VacuumOptions struct {
 	// Now is the time ages are counted from.
 	Now    time.Time
 	DryRun bool
+	// GivenUp names savepoints that a dry run takes for given up already: what their
+	// deletion would free is then in its report.
+	GivenUp []string
 	// ByLog looks only at what the log names as removed; see delta.VacuumOptions.
 	ByLog bool
 	// Progress, where set, is told how far a step is that may take long.
@@ -89,8 +92,12 @@ func Vacuum(ctx context.Context, table *delta.Table, o VacuumOptions) (*VacuumRe
 		}
 	}
 	report.Unpinned = over
+	gone := over
+	if o.DryRun {
+		gone = slices.Concat(over, o.GivenUp)
+	}
 	pins := slices.DeleteFunc(PinsOf(s), func(p Pin) bool {
-		return !slices.ContainsFunc(p.Names, func(name string) bool { return !slices.Contains(over, name) })
+		return !slices.ContainsFunc(p.Names, func(name string) bool { return !slices.Contains(gone, name) })
 	})
 	v := &vacuum{VacuumOptions: o, table: table, newest: s, labels: m, pins: pins, report: report}
 	return report, v.run(ctx)

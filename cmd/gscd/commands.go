@@ -46,6 +46,7 @@ var commands = []newCommand{
 	newSavepointCommand,
 	newOptimizeCommand,
 	newWidenCommand,
+	newMaintainCommand,
 	newVacuumCommand,
 	newExportCommand,
 	newConvertCommand,

@@ -65,7 +65,7 @@ func newFake(t *testing.T) *fake {
 	if err := f.backend.CreateBucket(bucket); err != nil {
 		t.Fatal(err)
 	}
-	inside := gofakes3.New(f.backend, gofakes3.WithLogger(gofakes3.DiscardLog())).Server()
+	inside := f.inside()
 	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f.requests.Add(1)
 		if f.before != nil && f.before(w, r) {
@@ -75,6 +75,11 @@ func newFake(t *testing.T) *fake {
 	}))
 	t.Cleanup(f.Close)
 	return f
+}
+
+// inside answers what nobody has answered before.
+func (f *fake) inside() http.Handler {
+	return gofakes3.New(f.backend, gofakes3.WithLogger(gofakes3.DiscardLog())).Server()
 }
 
 func (f *fake) options() s3.Options {

@@ -57,7 +57,7 @@ func (s *Store) mayPass(err error) bool {
 
 // notThere: there is no object of the key. A HEAD has no code, only a status.
 func notThere(r attempt.Request, status int, code string) bool {
-	return r.Op == "get" && code == "NoSuchKey" ||
+	return (r.Op == "get" || r.Op == opSetClass) && code == "NoSuchKey" ||
 		r.Op == "head" && status == http.StatusNotFound && (code == "NoSuchKey" || code == "NotFound")
 }
 

@@ -18,8 +18,18 @@ import (
 // console made: "a/") is left out, and so is the probe.
 func (s *Store) List(ctx context.Context, prefix, startAfter string) iter.Seq2[objstore.Object, error] {
 	return func(yield func(objstore.Object, error) bool) {
+		for o, err := range s.list(ctx, prefix, startAfter) {
+			if !yield(o.Object, err) {
+				return
+			}
+		}
+	}
+}
+
+func (s *Store) list(ctx context.Context, prefix, startAfter string) iter.Seq2[objstore.Classed, error] {
+	return func(yield func(objstore.Classed, error) bool) {
 		if err := objstore.CheckPrefix(prefix); err != nil {
-			yield(objstore.Object{}, fmt.Errorf("list: %w", err))
+			yield(objstore.Classed{}, fmt.Errorf("list: %w", err))
 			return
 		}
 		r := s.request("list", prefix, "s3:ListBucket")
@@ -42,17 +52,17 @@ func (s *Store) List(ctx context.Context, prefix, startAfter string) iter.Seq2[o
 				return err
 			})
 			if err != nil {
-				yield(objstore.Object{}, err)
+				yield(objstore.Classed{}, err)
 				return
 			}
 			for _, o := range page.Contents {
 				name, err := nameIn(page, aws.ToString(o.Key))
 				if err != nil {
-					yield(objstore.Object{}, fmt.Errorf("list %s in %s: %w", prefix, s, err))
+					yield(objstore.Classed{}, fmt.Errorf("list %s in %s: %w", prefix, s, err))
 					return
 				}
 				if name <= last && last != s.prefix {
-					yield(objstore.Object{}, fmt.Errorf("list %s in %s: %s lists %q behind %q: use a storage that lists in the order of bytes and keeps start-after", prefix, s, s.client.endpoint, name, last))
+					yield(objstore.Classed{}, fmt.Errorf("list %s in %s: %s lists %q behind %q: use a storage that lists in the order of bytes and keeps start-after", prefix, s, s.client.endpoint, name, last))
 					return
 				}
 				last = name
@@ -60,7 +70,8 @@ func (s *Store) List(ctx context.Context, prefix, startAfter string) iter.Seq2[o
 				if objstore.CheckKey(key) != nil || key == probeKey {
 					continue
 				}
-				if !yield(objstore.Object{Key: key, Size: aws.ToInt64(o.Size), Modified: aws.ToTime(o.LastModified)}, nil) {
+				object := objstore.Object{Key: key, Size: aws.ToInt64(o.Size), Modified: aws.ToTime(o.LastModified)}
+				if !yield(objstore.Classed{Object: object, Class: classOf(string(o.StorageClass))}, nil) {
 					return
 				}
 			}
@@ -69,7 +80,7 @@ func (s *Store) List(ctx context.Context, prefix, startAfter string) iter.Seq2[o
 			}
 			in.ContinuationToken = page.NextContinuationToken
 			if aws.ToString(in.ContinuationToken) == "" {
-				yield(objstore.Object{}, fmt.Errorf("list %s in %s: %s says that there is more, and not how to get it", prefix, s, s.client.endpoint))
+				yield(objstore.Classed{}, fmt.Errorf("list %s in %s: %s says that there is more, and not how to get it", prefix, s, s.client.endpoint))
 				return
 			}
 		}
