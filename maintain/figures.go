@@ -198,7 +198,7 @@ func decide(s *delta.Snapshot, f *Figures, pinned savepoint.PinnedFiles, t Thres
 	case clustered && f.UnclusteredShare > t.UnclusteredShare:
 		return decision{fmt.Sprintf("%.0f %% of the bytes are not laid out by the clustering columns", 100*f.UnclusteredShare), base}
 	case !clustered && extra > t.ExtraFiles:
-		return decision{fmt.Sprintf("%d files are %d more than %d, for the live bytes, and %d, for the partitions", f.Files, extra, f.Fewest, f.Partitions), base}
+		return decision{fmt.Sprintf("%d files, where the live bytes fill %d; partitions: %d", f.Files, f.Fewest, f.Partitions), base}
 	case dead:
 		base.PurgeOnly = true
 		return decision{fmt.Sprintf("%.0f %% of the rows are deleted", 100*f.DeletedShare()), base}

@@ -31,6 +31,9 @@ var ErrClass = errors.New("not a storage class to move files to")
 // their cheaper classes at least.
 const leastTiered = 128 << 10
 
+// mostTiered is above what size it stays: no storage copies a larger object by one request.
+const mostTiered = 5 << 30
+
 func (p *pass) tier(ctx context.Context) error {
 	if p.Tier == nil {
 		return nil
@@ -59,7 +62,7 @@ func (p *pass) tier(ctx context.Context) error {
 		case !old[o.Key]:
 		case o.Class == p.Tier.Class:
 			there += o.Size
-		case o.Size >= leastTiered:
+		case o.Size >= leastTiered && o.Size <= mostTiered:
 			move = append(move, o)
 			bytes += o.Size
 		}

@@ -80,7 +80,7 @@ func (p Policy) Judge(calendar *snapshotter.Calendar, entries []Entry, now time.
 	verdicts := make([]Verdict, len(sealed))
 	for i, e := range sealed {
 		verdicts[i].Entry = e
-		if i >= len(sealed)-max(newest, 1) {
+		if !p.Forever && i >= len(sealed)-max(newest, 1) {
 			verdicts[i].Keep, verdicts[i].Why = true, "one of the newest, which the table can go back to"
 			continue
 		}

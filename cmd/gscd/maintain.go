@@ -134,6 +134,7 @@ func (m *maintenance) round(ctx context.Context) error {
 		return err
 	}
 	var faults []error
+	var notices []string // behind the figures, which come at the end
 	for _, ref := range m.tables {
 		if ctx.Err() != nil {
 			break
@@ -148,8 +149,17 @@ func (m *maintenance) round(ctx context.Context) error {
 		if err := printLines(w, ref.Name, report); err != nil {
 			return err
 		}
+		did := "nothing to do"
+		if len(report.Did) > 0 {
+			did = strings.Join(report.Did, "; ")
+		}
+		notices = append(notices, ref.Name+": "+did)
 	}
-	return errors.Join(append(faults, ctx.Err(), w.Close())...)
+	faults = append(faults, ctx.Err(), w.Close())
+	for _, notice := range notices {
+		m.noticef("%s", notice)
+	}
+	return errors.Join(faults...)
 }
 
 func printLines(w *output.RecordWriter, table string, r *maintain.Report) error {
@@ -180,11 +190,6 @@ func (m *maintenance) pass(ctx context.Context, ref tableRef) (*maintain.Report,
 	started := time.Now()
 	report, err := maintain.Run(ctx, t.table, o)
 	m.steps.close()
-	did := "nothing to do"
-	if len(report.Did) > 0 {
-		did = strings.Join(report.Did, "; ")
-	}
-	m.noticef("%s: %s", ref.Name, did)
 	m.log.Debug("a pass of maintenance ended", zap.String("table", ref.Name), zap.Duration("took", time.Since(started)), zap.Strings("did", report.Did))
 	return report, err
 }
