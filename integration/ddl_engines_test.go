@@ -16,7 +16,8 @@ import (
 )
 
 // Columns that the source renames and drops have, in every engine, the names of the day:
-// a rename turns on column mapping, old files and versions stay as they are.
+// a rename turns on column mapping, old files and versions stay as they are. One that was
+// widened is of its new type from then on.
 func TestDDLInOtherEngines(t *testing.T) {
 	t.Parallel()
 	topic := newTopic(0, 1)
@@ -82,11 +83,20 @@ func TestDDLInOtherEngines(t *testing.T) {
 	row(0, 8, "gus", "cairo", "8")
 	row(1, 7, "hal", "delhi", "7")
 	r.workAt("2022-07-19T02:00:00Z")
+	gscd(t, "widen", "--table", r.store.Store.String(), "id=bigint")
+	at(19, 11)
+	run("ALTER TABLE user_dim MODIFY id bigint")
+	row(0, 5_000_000_000, "ida", "quito", "9")
+	at(20, 9)
+	row(0, 10, "joe", "turku", "10")
+	row(1, 9, "kim", "varna", "9")
+	r.workAt("2022-07-20T02:00:00Z")
 
 	days := map[string][]string{
 		"2022-07-16": {"id name city note", "1 bob oslo y", "2 ann rome x"},
 		"2022-07-17": {"id name home town note", "1 bob oslo y", "2 ann rome x", "3 dan kyiv w", "4 cid bonn z"},
 		"2022-07-18": {"id nick home town note", "1 bob oslo NULL", "2 ann rome NULL", "3 dan kyiv NULL", "4 cid bonn NULL", "5 fay rabat new", "6 eve lima new"},
+		"2022-07-19": {"id nick home town note", "1 bob oslo NULL", "2 ann rome NULL", "3 dan kyiv NULL", "4 cid bonn NULL", "5 fay rabat new", "5000000000 ida quito 9", "6 eve lima new", "7 hal delhi 7", "8 gus cairo 8"},
 	}
 	text := func(c *content) []string {
 		var names, rows []string
