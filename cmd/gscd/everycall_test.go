@@ -227,9 +227,9 @@ var faults = map[string]struct {
 	"crash behind":     {faulty.Fault{Crash: true, Applied: true}, false},
 }
 
-// everyCall lets TestEveryCallOfCommands take all points; else it takes some of each command,
-// in -short fewer.
-var everyCall = flag.Bool("everycall", false, "TestEveryCallOfCommands: fail every call of every command")
+// everyCall lets TestEveryCallOfCommands and TestEveryRequestOfCommands take all points; else they take
+// some of each command, in -short fewer.
+var everyCall = flag.Bool("everycall", false, "TestEveryCallOfCommands and TestEveryRequestOfCommands: fail every call of every command")
 
 // TestEveryCallOfCommands lets each call that a command makes to the storage fail once, in
 // each way in which calls fail, runs the command again, and compares with a run without

@@ -11,8 +11,8 @@ import (
 
 // writesElsewhere are commands that write, and where a test fails their calls.
 var writesElsewhere = map[string]string{
-	"capture":  "capture: TestSinkCalls and the crashes of capture_* in integration; with --binlog it writes to standard output, TestOutputFails",
-	"changes":  "to a topic: TestEveryRequestOfChanges; to standard output: TestOutputFails",
+	"capture":  "to topics: TestResume of package capture; a recording: TestOutputFails",
+	"changes":  "to a topic: TestEveryRequestOfCommands; to standard output: TestOutputFails",
 	"record":   "to standard output: TestOutputFails",
 	"demo":     "runs the others",
 	"report":   "a local file that appears when it is whole (writeWhole)",

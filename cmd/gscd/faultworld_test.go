@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -54,7 +55,7 @@ func (w *world) open(location string, sound bool) objstore.Store {
 // gscd runs a command to its end. Each run is a process of its own: nothing is kept.
 func (w *world) gscd(stdout io.Writer, args ...string) (code int, stderr string) {
 	var errs lockedBuffer
-	a := &app{stdin: strings.NewReader(""), stdout: stdout, stderr: &errs, log: zap.NewNop()}
+	a := &app{stdin: strings.NewReader(""), stdout: stdout, stderr: &errs, log: zap.NewNop(), brokerPatience: time.Second}
 	a.open = func(_ context.Context, location string) (objstore.Store, error) {
 		location = strings.TrimPrefix(location, "s3:/") // files of slices have no other way than a bucket
 		if location != "/w" && !strings.HasPrefix(location, "/w/") {
@@ -62,7 +63,11 @@ func (w *world) gscd(stdout io.Writer, args ...string) (code int, stderr string)
 		}
 		return w.open(location, false), nil
 	}
-	code = run(append(args, "--format", "jsonl", "--log-level", "error"), a, commands)
+	args = append(args, "--log-level", "error")
+	if args[0] != "changes" {
+		args = append(args, "--format", "jsonl")
+	}
+	code = run(args, a, commands)
 	return code, errs.String()
 }
 

@@ -411,8 +411,11 @@ func FuzzDescriptor(f *testing.F) {
 				}
 			}
 		})
-		if data, err := dv.DecodeZ85(text); err == nil && dv.EncodeZ85(data) != text {
-			t.Fatalf("%q is %x, and that %q", text, data, dv.EncodeZ85(data))
+		// Some writers pad the last group with #, so that two texts may stand for the same bytes.
+		if data, err := dv.DecodeZ85(text); err == nil {
+			if back, err := dv.DecodeZ85(dv.EncodeZ85(data)); err != nil || !bytes.Equal(back, data) {
+				t.Fatalf("%q is %x, and that came back as %x, %v", text, data, back, err)
+			}
 		}
 	})
 }
