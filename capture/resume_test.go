@@ -110,7 +110,7 @@ func (r *rig) session(events int) error {
 	defer w.Close()
 	s := newState()
 	if err := w.Start(t.Context(), s.take); err != nil {
-		t.Fatal(err)
+		return err
 	}
 	if err := s.ready("s"); err != nil {
 		t.Fatal(err)

@@ -162,14 +162,20 @@ func (s *streamer) stopped(ctx context.Context, err error) error {
 // take writes one event.
 func (s *streamer) take(e *event.Event) error {
 	s.given++
-	s.boundary = e.Source.Last
 	if s.given <= s.skip {
+		s.boundary = e.Source.Last
 		return nil
 	}
 	if e.Op == event.Schema {
 		s.o.Log.Info("the table changed", zap.String("table", strings.Join(names(e), " ")), zap.String("statement", e.Statement))
 	}
-	return s.out.event(s.writing, e)
+	// An event that was not written, or to some partitions alone, ends nothing: it is read again.
+	s.boundary = false
+	if err := s.out.event(s.writing, e); err != nil {
+		return err
+	}
+	s.boundary = e.Source.Last
+	return nil
 }
 
 func names(e *event.Event) (out []string) {

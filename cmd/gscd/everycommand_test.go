@@ -11,7 +11,7 @@ import (
 
 // writesElsewhere are commands that write, and where a test fails their calls.
 var writesElsewhere = map[string]string{
-	"capture":  "to topics: TestResume of package capture; a recording: TestOutputFails",
+	"capture":  "to topics: TestEveryRequest of package capture; a recording: TestOutputFails",
 	"changes":  "to a topic: TestEveryRequestOfCommands; to standard output: TestOutputFails",
 	"record":   "to standard output: TestOutputFails",
 	"demo":     "runs the others",
