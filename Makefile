@@ -46,8 +46,9 @@ fuzz: ## every fuzz test for TIME each: 10 minutes, a night for all; TIME=5000x 
 # Seeds of their own each night; a failure prints its seed and how to run it again.
 SEED := $(or $(SEED),$(shell date +%s))
 
-nightly: ## what takes hours: 10,000 simulated runs of the pipeline from seeds that were not tried before, two years of a commit a minute, each call of each command failed
+nightly: ## what takes hours: 10,000 simulated runs of the pipeline from seeds that were not tried before, every planted fault found again, two years of a commit a minute, each call of each command failed
 	$(GO) test ./ingest -run 'TestModel$$' -timeout 3h -v -model.seed=$(SEED)0000 -model.runs=10000
+	$(GO) test ./ingest -run 'TestPlantedFaults$$|TestModelAgainstOracle$$' -timeout 2h -v -model.planted=-1 -model.oracle=5000
 	$(GO) test ./ingest -run 'TestLongHaul$$' -timeout 3h -v -longhaul.days=695
 	$(GO) test ./cmd/gscd -run 'TestEvery(Call|Request)OfCommands$$' -timeout 1h -v -everycall
 

@@ -3,6 +3,7 @@ package ingest_test
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/gscd-io/gscd/ingest/change"
 	"github.com/gscd-io/gscd/snapshotter"
@@ -66,6 +67,10 @@ type rules struct {
 	future     string
 	tombstones string
 
+	nullKeys    string // dead_letter, or a value like any other
+	noPartial   bool   // partial images are dead letters
+	asNull      bool   // a value that does not fit is NULL
+	merged      bool   // a second load takes no row away
 	partitionBy []string
 }
 
@@ -204,7 +209,16 @@ func (m *model) watermark(p int32, n int) int64 {
 
 // moves tells the records that move a watermark: reads do not.
 func (m *model) moves(e *event) bool {
+	if m.refusesKey(e) {
+		return false
+	}
 	return e.kind == rowChange || e.kind == truncate || e.kind == tombstone && m.tombstones == "delete"
+}
+
+// refusesKey tells a record that is a dead letter because a key column is NULL.
+func (m *model) refusesKey(e *event) bool {
+	null := func(k string) bool { return strings.Contains(k, ":null") }
+	return m.nullKeys == "dead_letter" && e.kind != broken && e.kind != filtered && (null(e.old) || null(e.new))
 }
 
 // timeOf is section 3.3: the time that decides, whether it is the event's own, or
@@ -321,6 +335,9 @@ func (m *model) partition(p int32, loads *[]*load) []*verdict {
 			continue
 		case e.kind == tombstone && m.tombstones != "delete":
 			v.fate = "tombstone"
+			continue
+		case e.kind != broken && m.refusesKey(e):
+			v.fate, v.why, v.deadIn = "dead", "null_key", v.open
 			continue
 		case v.why != "":
 			v.fate, v.deadIn = "dead", v.open

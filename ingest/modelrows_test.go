@@ -41,7 +41,7 @@ func (m *model) states() (map[label]*state, []*verdict) {
 	for l := m.first; m.begun && l <= m.open(); l++ {
 		// Rule 9: positions of deleted keys are known for two sealed labels more.
 		maps.DeleteFunc(known, func(_ string, s stand) bool { return s.row == nil && s.in < l-2 })
-		f := fold{at: l, known: known, foreign: m.besideAt(l).foreign, floors: floors, columns: maps.Clone(columns), chains: map[string][]*verdict{}, done: map[string]int{}}
+		f := fold{rules: m.rules, at: l, known: known, foreign: m.besideAt(l).foreign, floors: floors, columns: maps.Clone(columns), chains: map[string][]*verdict{}, done: map[string]int{}}
 		f.run(all, loads)
 		floors = append(floors, f.cleared...)
 		for _, c := range m.partitionBy {
@@ -82,6 +82,7 @@ func (m *model) states() (map[label]*state, []*verdict) {
 
 // fold is the changes of one label on their way to the rows.
 type fold struct {
+	rules
 	at      label
 	known   map[string]stand
 	foreign []*verdict
@@ -108,7 +109,7 @@ func (f *fold) run(all []*verdict, loads []*load) {
 	}
 	var ends []*verdict
 	for _, l := range loads { // rule 5: a load with both flags stands for the whole table
-		if l.endsIn(f.at) {
+		if l.endsIn(f.at) && !f.merged {
 			floor := &verdict{event: l.last.event, line: l.last.line, rank: asFloor, t: l.reads[0].t}
 			if !floor.hasPos {
 				floor.event = l.first.event // by arrival: what came before the load
@@ -225,10 +226,10 @@ func (f *fold) take(key string, v *verdict) {
 		maps.Copy(row, v.base)
 	}
 	for c, text := range v.row {
-		switch text {
-		case "null":
+		switch {
+		case text == "null", v.misfit && c == "v":
 			delete(row, c)
-		case keeps:
+		case text == keeps:
 		default:
 			row[c] = text
 		}
@@ -258,12 +259,12 @@ func (f *fold) capture(v *verdict) {
 		for _, text := range v.row {
 			partial = partial || text == keeps
 		}
-		if partial && (v.base == nil || !f.fresh(from, v)) {
+		if partial && (f.noPartial || v.base == nil || !f.fresh(from, v)) {
 			v.fate, v.why, v.deadIn = "dead", "partial", f.at
 			return
 		}
 	}
-	if v.misfit {
+	if v.misfit && !f.asNull {
 		f.upTo(v.new, v)
 		if f.fresh(v.new, v) {
 			v.fate, v.why, v.deadIn = "dead", "value", f.at
@@ -369,7 +370,7 @@ func (m *model) evidence(l label, st *state, all []*verdict, loads []*load) {
 func (m *model) incomplete(l label, loads []*load) bool {
 	since, is := label(0), false
 	for _, s := range m.seals {
-		whole := slices.ContainsFunc(loads, func(x *load) bool { return x.endsIn(s.label) })
+		whole := slices.ContainsFunc(loads, func(x *load) bool { return x.endsIn(s.label) && !m.merged })
 		is = is && !(whole && s.label >= since)
 		if s.forced && !is {
 			since, is = s.label, true

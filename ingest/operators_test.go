@@ -39,6 +39,10 @@ func (tr *trial) operate(s step) error {
 	} else if err != nil {
 		return err
 	}
+	if tr.late != nil {
+		_ = tr.late.arrives(ctx)
+		tr.late = nil
+	}
 	for _, f := range s.faults {
 		store := faulty.New(tr.store, faulty.Nth(f.call, storeFaults[f.kind]))
 		err := operators[s.what](tr, s, store)

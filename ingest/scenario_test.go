@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gscd-io/gscd/delta/objstore/faulty"
 	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/ingest"
 	"github.com/gscd-io/gscd/ingest/decode"
@@ -42,8 +43,29 @@ type step struct {
 
 // fault hits a call of the store.
 type fault struct {
-	kind string // crash, lost, error, unknown, never, dead, stop, rollback, zombie, usurper, savepoint, optimize, vacuum
+	kind string // crash, lost, error, unknown, never, dead, stop, rollback, zombie, usurper, savepoint, optimize, vacuum, late, torn, throttle, slow
 	call int64
+}
+
+// hits tells whether the fault is to come at a call, of a process that is making so many
+// commits. Half of those that a commit is the place for come at one.
+func (f fault) hits(c faulty.Call, commits int64) bool {
+	atCommit := f.call%2 == 1
+	switch f.kind {
+	case "unknown", "never":
+		if atCommit {
+			return isCommit(c) && commits == 1+f.call/2%6
+		}
+	case "zombie", "usurper":
+		if atCommit {
+			return isCommit(c) && commits == 2+f.call/2%5 // it has the table
+		}
+	}
+	return c.N == f.call
+}
+
+func isCommit(c faulty.Call) bool {
+	return c.Op == faulty.PutIfAbsent && strings.HasPrefix(c.Key, "_delta_log/") && strings.HasSuffix(c.Key, ".json")
 }
 
 func (f fault) String() string { return fmt.Sprintf("%s@%d", f.kind, f.call) }
@@ -70,6 +92,10 @@ func newScenario(seed uint64) *scenario {
 	r := rand.New(rand.NewPCG(seed, 7))
 	yes := func(p float64) bool { return r.Float64() < p }
 	sc := &scenario{seed: seed, f: draw(r), local: yes(.05), most: pick(r, 1, 2, 3, 10, 100)}
+	beside := rand.New(rand.NewPCG(seed, 41))
+	if beside.IntN(8) == 0 {
+		sc.f.alone()
+	}
 	zone := pick(r, sorted(zones)...)
 	granularity, cutover := pick(r, "day", "day", "day", "hour", "15m", "week"), ""
 	if granularity == "day" && yes(.25) {
@@ -98,10 +124,6 @@ func newScenario(seed uint64) *scenario {
 	if sc.f.tombstones {
 		sc.rules.tombstones = "delete"
 	}
-	beside := rand.New(rand.NewPCG(seed, 41))
-	if beside.IntN(8) == 0 {
-		sc.f.alone()
-	}
 	src := newSource(r, sc.f, cal, start)
 	src.live(pick(r, 4, 10, 10, 20), sc.rules.skew)
 	var at []int64
@@ -122,6 +144,7 @@ func newScenario(seed uint64) *scenario {
 		sc.o.PartitionBy = []string{pick(r, "note", "v")}
 		sc.rules.partitionBy = sc.o.PartitionBy
 	}
+	sc.settings(rand.New(rand.NewPCG(seed, 43)))
 	if sc.f.filtered {
 		sc.o.Decode.Source = "shop.t"
 	}
@@ -133,6 +156,24 @@ func newScenario(seed uint64) *scenario {
 	}
 	sc.feeds = pick(r, 0, 0, 0, 1, 1, 2+r.IntN(4))
 	return sc
+}
+
+// settings draws what else a contract leaves to choose.
+func (sc *scenario) settings(r *rand.Rand) {
+	rare := func() bool { return r.IntN(6) == 0 }
+	if rare() {
+		sc.rules.nullKeys, sc.o.NullKey = ingest.DeadLetter, ingest.DeadLetter
+	}
+	if rare() {
+		sc.rules.noPartial, sc.o.PartialImage = true, ingest.DeadLetter
+	}
+	if rare() {
+		sc.rules.asNull, sc.o.BadValue = true, ingest.AsNull
+	}
+	if rare() {
+		sc.rules.merged, sc.o.Reload = true, ingest.Merge
+	}
+	sc.o.DeadLetterFloor = 1 << 30
 }
 
 // script decides when the table is looked at, by which clock, and what goes wrong.
@@ -196,7 +237,7 @@ func withOperators(r *rand.Rand, steps []step, foreign bool) (out []step) {
 	}
 	for i, s := range steps {
 		for s.what == "look" && r.IntN(3) == 0 {
-			kind := pick(r, "optimize", "vacuum", "usurper")
+			kind := pick(r, "optimize", "vacuum", "usurper", "late", "late", "torn", "torn", "throttle", "slow")
 			s.faults = append(slices.Clone(s.faults), fault{kind, 1 + int64(r.IntN(pick(r, 8, 30, 150)))})
 		}
 		out = append(out, s)
@@ -251,8 +292,8 @@ func (sc *scenario) print() string {
 	var b strings.Builder
 	o := sc.o
 	fmt.Fprintf(&b, "calendar %s, features %+v\n", sc.rules.cal, sc.f)
-	fmt.Fprintf(&b, "key %v late %s future %s tombstones %q batch %d poll %d fetch %d copy-on-write %v partition by %v checkpoint every %d local %v backup %v change data from step %d\n",
-		o.Key, o.Late, o.Future, o.Tombstones, o.BatchRows, o.PollRecords, sc.most, o.CopyOnWrite, o.PartitionBy, o.CheckpointEvery, sc.local, o.Backup, sc.feeds)
+	fmt.Fprintf(&b, "key %v late %s future %s tombstones %q batch %d poll %d fetch %d copy-on-write %v partition by %v checkpoint every %d local %v backup %v change data from step %d\nnull keys %s partial %s bad value %s reload %s\n",
+		o.Key, o.Late, o.Future, o.Tombstones, o.BatchRows, o.PollRecords, sc.most, o.CopyOnWrite, o.PartitionBy, o.CheckpointEvery, sc.local, o.Backup, sc.feeds, o.NullKey, o.PartialImage, o.BadValue, o.Reload)
 	for _, s := range sc.steps {
 		fmt.Fprintf(&b, "  %s\n", s)
 	}
