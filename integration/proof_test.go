@@ -19,6 +19,8 @@ func TestProof(t *testing.T) {
 		{"store faults", testStoreFaults},
 		{"network", testNetwork},
 		{"disks", testDisks},
+		{"broken answers", testBrokenAnswers},
+		{"credentials", testCredentials},
 		{"hanging transaction", testHangingTransaction},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -37,6 +37,10 @@ const (
 	breakOff = -1 // close the connection instead of an answer
 	hangUp   = -2 // no answer, until the fault is over
 	loseIt   = -3 // pass it on, and close the connection instead of the answer
+	// Of answers to GET alone; others are passed on.
+	cutBody   = -4 // break the connection off in the middle of the body
+	shortBody = -5 // give half of the body as if it were all
+	stallBody = -6 // give half of the body, and no more until the fault is over
 )
 
 // storeRequest is a request as the proxy sees it.
@@ -115,6 +119,8 @@ func startStoreProxy(t testing.TB, g *gateway) *storeProxy {
 		case loseIt:
 			pass.ServeHTTP(httptest.NewRecorder(), r)
 			panic(http.ErrAbortHandler)
+		case cutBody, shortBody, stallBody:
+			damage(w, r, pass, act, woken)
 		default:
 			_, _ = io.Copy(io.Discard, r.Body)
 			code := map[int]string{http.StatusServiceUnavailable: "SlowDown", http.StatusInternalServerError: "InternalError"}[act]
@@ -129,6 +135,37 @@ func startStoreProxy(t testing.TB, g *gateway) *storeProxy {
 		p.Close()
 	})
 	return p
+}
+
+// damage passes a request on, and gives a part of the answer's body alone.
+func damage(w http.ResponseWriter, r *http.Request, pass http.Handler, act int, woken <-chan struct{}) {
+	whole := httptest.NewRecorder()
+	pass.ServeHTTP(whole, r)
+	body, part := whole.Body.Bytes(), whole.Body.Bytes()
+	if r.Method == http.MethodGet && len(body) > 1 && whole.Code < 300 {
+		part = body[:len(body)/2]
+	}
+	for name, values := range whole.Header() {
+		w.Header()[name] = values
+	}
+	if act == shortBody {
+		w.Header().Set("Content-Length", fmt.Sprint(len(part)))
+	} else if len(part) < len(body) {
+		w.Header().Set("Content-Length", fmt.Sprint(len(body)))
+	}
+	w.WriteHeader(whole.Code)
+	_, _ = w.Write(part)
+	if len(part) == len(body) || act == shortBody {
+		return
+	}
+	_ = http.NewResponseController(w).Flush() // what was read has arrived
+	if act == stallBody {
+		select {
+		case <-woken:
+		case <-r.Context().Done():
+		}
+	}
+	panic(http.ErrAbortHandler)
 }
 
 // set changes the fault; nil is a storage without any.

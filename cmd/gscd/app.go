@@ -40,6 +40,7 @@ type app struct {
 	s3Mu       sync.Mutex // guards the making of s3
 	loaded     *config.Config
 	loadedFrom string
+	loadedWith []config.Flag
 	registryMu sync.Mutex // guards the making of registry
 	registry   *registry.Client
 	// s3 is made when the first bucket is opened.
@@ -116,7 +117,7 @@ func (a *app) config(flags ...config.Flag) (*config.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.loaded, a.loadedFrom = cfg, name
+	a.loaded, a.loadedFrom, a.loadedWith = cfg, name, flags
 	return cfg, nil
 }
 

@@ -52,6 +52,13 @@ func (a *app) openBucket(ctx context.Context, bucket, folder string) (objstore.S
 			Endpoint: cfg.S3.Endpoint, Region: cfg.S3.Region, PathStyle: cfg.S3.PathStyle,
 			AccessKeyID: cfg.S3.AccessKeyID, SecretAccessKey: string(cfg.S3.SecretAccessKey), SessionToken: string(cfg.S3.SessionToken),
 			CAFile: cfg.S3.CAFile,
+			Renew: func() (id, secret, token string, err error) {
+				next, _, err := a.readConfig(a.loadedWith...)
+				if err != nil {
+					return "", "", "", err
+				}
+				return next.S3.AccessKeyID, string(next.S3.SecretAccessKey), string(next.S3.SessionToken), nil
+			},
 			Retried: func(r s3.Retry) {
 				a.log.Warn("the storage is asked again", zap.String("at", r.Store), zap.String("op", r.Op), zap.String("key", r.Key),
 					zap.Int("attempt", r.Attempt), zap.Duration("in", r.Wait), zap.Error(r.Err))

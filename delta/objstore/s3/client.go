@@ -24,6 +24,7 @@ import (
 type Client struct {
 	api  *s3.Client
 	opts Options
+	keys keys
 	// endpoint names the storage for messages.
 	endpoint string
 	// slots has a place for each body that may be sent at one time.
@@ -37,27 +38,9 @@ func NewClient(ctx context.Context, o Options) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open S3 storage: %w", err)
 	}
-	load := []func(*config.LoadOptions) error{
-		config.WithHTTPClient(awshttp.NewBuildableClient().WithTransportOptions(tune)),
-		// The SDK prints warnings to the standard error otherwise.
-		config.WithLogger(logging.Nop{}),
-	}
-	if o.Region != "" {
-		load = append(load, config.WithRegion(o.Region))
-	}
-	if o.AccessKeyID != "" {
-		load = append(load, config.WithCredentialsProvider(credentials.NewStaticCredentialsProvider(o.AccessKeyID, o.SecretAccessKey, o.SessionToken)))
-	}
-	if o.CAFile != "" {
-		bundle, err := readAuthorities(o.CAFile)
-		if err != nil {
-			return nil, fmt.Errorf("open S3 storage: %w", err)
-		}
-		load = append(load, config.WithCustomCABundle(bytes.NewReader(bundle)))
-	}
-	cfg, err := config.LoadDefaultConfig(ctx, load...)
+	cfg, err := loadConfig(ctx, o)
 	if err != nil {
-		return nil, fmt.Errorf("open S3 storage: read the AWS environment (AWS_PROFILE, AWS_CONFIG_FILE, AWS_CA_BUNDLE): %w", err)
+		return nil, err
 	}
 	// The SDK has put the authorities of AWS_CA_BUNDLE into a client of this type.
 	built, ok := cfg.HTTPClient.(*awshttp.BuildableClient)
@@ -65,8 +48,18 @@ func NewClient(ctx context.Context, o Options) (*Client, error) {
 		return nil, fmt.Errorf("open S3 storage: the SDK made a %T", cfg.HTTPClient)
 	}
 	watched := attempt.Options{Timeout: o.Timeout, Transport: o.Transport}.Watch(built.GetTransport())
-	provider := cfg.Credentials
 	c := &Client{opts: o, slots: make(chan struct{}, o.UploadMemory/o.PartSize)}
+	c.keys.provider, c.keys.load = cfg.Credentials, func(ctx context.Context) (aws.CredentialsProvider, error) {
+		again := o
+		if o.Renew != nil {
+			var err error
+			if again.AccessKeyID, again.SecretAccessKey, again.SessionToken, err = o.Renew(); err != nil {
+				return nil, err
+			}
+		}
+		cfg, err := loadConfig(ctx, again)
+		return cfg.Credentials, err
+	}
 	c.api = s3.NewFromConfig(cfg, func(s *s3.Options) {
 		if o.Endpoint != "" {
 			s.BaseEndpoint = &o.Endpoint
@@ -80,14 +73,8 @@ func NewClient(ctx context.Context, o Options) (*Client, error) {
 		s.DisableClockSkewCorrection = true
 		s.DisableLogOutputChecksumValidationSkipped = true
 		s.HTTPClient = sender{attempt.NewClient(watched)}
-		if provider != nil {
-			s.Credentials = aws.CredentialsProviderFunc(func(ctx context.Context) (aws.Credentials, error) {
-				found, err := provider.Retrieve(ctx)
-				if err != nil {
-					return found, &credentialsError{Err: err}
-				}
-				return found, nil
-			})
+		if cfg.Credentials != nil {
+			s.Credentials = &c.keys
 		}
 	})
 	used := c.api.Options()
@@ -102,6 +89,33 @@ func NewClient(ctx context.Context, o Options) (*Client, error) {
 		c.endpoint = *used.BaseEndpoint
 	}
 	return c, nil
+}
+
+// loadConfig reads what the AWS environment and its files say beside the options.
+func loadConfig(ctx context.Context, o Options) (aws.Config, error) {
+	load := []func(*config.LoadOptions) error{
+		config.WithHTTPClient(awshttp.NewBuildableClient().WithTransportOptions(tune)),
+		// The SDK prints warnings to the standard error otherwise.
+		config.WithLogger(logging.Nop{}),
+	}
+	if o.Region != "" {
+		load = append(load, config.WithRegion(o.Region))
+	}
+	if o.AccessKeyID != "" {
+		load = append(load, config.WithCredentialsProvider(credentials.NewStaticCredentialsProvider(o.AccessKeyID, o.SecretAccessKey, o.SessionToken)))
+	}
+	if o.CAFile != "" {
+		bundle, err := readAuthorities(o.CAFile)
+		if err != nil {
+			return aws.Config{}, fmt.Errorf("open S3 storage: %w", err)
+		}
+		load = append(load, config.WithCustomCABundle(bytes.NewReader(bundle)))
+	}
+	cfg, err := config.LoadDefaultConfig(ctx, load...)
+	if err != nil {
+		return aws.Config{}, fmt.Errorf("open S3 storage: read the AWS environment (AWS_PROFILE, AWS_CONFIG_FILE, AWS_CA_BUNDLE): %w", err)
+	}
+	return cfg, nil
 }
 
 // readAuthorities reads a PEM file of certificates.

@@ -167,6 +167,86 @@ func TestWebIdentity(t *testing.T) {
 	}
 }
 
+// Keys that are refused are read anew from where they came from: who rotates them has
+// written others there.
+func TestRotatedKeys(t *testing.T) {
+	for name, c := range map[string]struct {
+		code   string
+		status int
+		// rotate puts other keys into the place of the first; nil: there are none.
+		rotate bool
+		file   bool // they are in a file of the AWS environment, else in the options
+		// temporary tells that the error may pass.
+		temporary bool
+	}{
+		"options":         {"InvalidAccessKeyId", 403, true, false, false},
+		"file":            {"InvalidAccessKeyId", 403, true, true, false},
+		"expired":         {"ExpiredToken", 400, true, true, false},
+		"another secret":  {"SignatureDoesNotMatch", 403, true, false, false},
+		"none, unknown":   {"InvalidAccessKeyId", 403, false, true, false},
+		"none, expired":   {"ExpiredToken", 400, false, false, true},
+		"none in the end": {"InvalidToken", 400, false, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			isolate(t)
+			credentials := filepath.Join(t.TempDir(), "credentials")
+			write := func(id string) {
+				text := "[default]\naws_access_key_id = " + id + "\naws_secret_access_key = " + secretKey + "\n"
+				if err := os.WriteFile(credentials, []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			asked, renewed := 0, 0
+			o := s3.Options{Region: "eu-central-1", Attempts: 3, FirstWait: time.Millisecond}
+			o.Transport = func(http.RoundTripper) http.RoundTripper {
+				return roundTripper(func(r *http.Request) (*http.Response, error) {
+					connected(r)
+					asked++
+					if strings.Contains(r.Header.Get("Authorization"), "Credential=AKIDOLD/") {
+						return errorAnswer(c.status, c.code, "refused"), nil
+					}
+					return errorAnswer(404, "NoSuchKey", "none"), nil
+				})
+			}
+			if c.file {
+				write("AKIDOLD")
+				t.Setenv("AWS_SHARED_CREDENTIALS_FILE", credentials)
+			} else {
+				o.AccessKeyID, o.SecretAccessKey = "AKIDOLD", secretKey
+				o.Renew = func() (string, string, string, error) {
+					renewed++
+					if c.rotate {
+						return "AKIDNEW", secretKey, "", nil
+					}
+					return "AKIDOLD", secretKey, "", nil
+				}
+			}
+			s, err := s3.Open(t.Context(), bucket, "t", o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.file && c.rotate {
+				write("AKIDNEW")
+			}
+			_, err = s.Get(t.Context(), "k")
+			noSecrets(t, name, err)
+			switch {
+			case c.rotate && (!errors.Is(err, objstore.ErrNotExist) || asked != 2):
+				t.Errorf("asked %d times: %v", asked, err)
+			case !c.rotate && (asked != 1 || errors.Is(err, objstore.ErrTemporary) != c.temporary):
+				t.Errorf("asked %d times: %v", asked, err)
+			}
+			// They are not read again at every refusal.
+			for range 20 {
+				_, _ = s.Get(t.Context(), "k")
+			}
+			if renewed > 2 {
+				t.Errorf("the keys were read %d times", renewed)
+			}
+		})
+	}
+}
+
 // What is wrong with credentials is said, too.
 func TestCredentialsThatCannotBeHad(t *testing.T) {
 	get := func(t *testing.T) error {

@@ -51,6 +51,8 @@ func (s *Store) mayPass(err error) bool {
 		return attempt.Passing(err)
 	case unanswered(err, code):
 		return true
+	case expired(code):
+		return true // at another time there are new ones
 	}
 	return s.service.MayRepeat(err)
 }

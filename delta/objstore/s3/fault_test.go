@@ -102,6 +102,9 @@ func TestSentences(t *testing.T) {
 				t.Errorf("%s, %s: the secret is in %v", o.name, c.code, err)
 			}
 			for _, sentinel := range []error{objstore.ErrExist, objstore.ErrUnknownOutcome, objstore.ErrTemporary} {
+				if c.code == "ExpiredToken" && sentinel == objstore.ErrTemporary {
+					continue // there will be new ones
+				}
 				if errors.Is(err, sentinel) {
 					t.Errorf("%s, %s: %v is %v", o.name, c.code, err, sentinel)
 				}

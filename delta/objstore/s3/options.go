@@ -37,6 +37,10 @@ type Options struct {
 	AccessKeyID     string
 	SecretAccessKey string `json:"-"`
 	SessionToken    string `json:"-"`
+	// Renew, where it is set, gives these three anew. It is asked when the storage
+	// refuses the credentials, as are the AWS environment's files; the request is
+	// made again where there are other ones. nil: they are always the same.
+	Renew func() (accessKeyID, secretAccessKey, sessionToken string, err error) `json:"-"`
 
 	// CAFile is a PEM file of the authorities that sign the storage's certificate.
 	// Default: AWS_CA_BUNDLE's, else those of the system.

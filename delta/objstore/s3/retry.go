@@ -21,10 +21,15 @@ func (s *Store) newService() *attempt.Service {
 			a.Status, a.Code = answerOf(err)
 			return a
 		},
-		Verdict: verdict,
-		Taken:   func(a attempt.Answer) bool { return a.Status == http.StatusPreconditionFailed },
-		Gone:    func(a attempt.Answer) bool { return a.Code == noSuchUpload },
-		Word:    s.word,
+		Verdict: func(a attempt.Answer, err error) attempt.Verdict {
+			if refusedKeys(a.Code) && s.client.keys.renew() {
+				return attempt.Again
+			}
+			return verdict(a, err)
+		},
+		Taken: func(a attempt.Answer) bool { return a.Status == http.StatusPreconditionFailed },
+		Gone:  func(a attempt.Answer) bool { return a.Code == noSuchUpload },
+		Word:  s.word,
 	}
 }
 
