@@ -47,10 +47,14 @@ fuzz: ## every fuzz test for TIME each: 10 minutes, a night for all; TIME=5000x 
 SEED := $(or $(SEED),$(shell date +%s))
 
 nightly: ## what takes hours: 10,000 simulated runs of the pipeline from seeds that were not tried before, every planted fault found again, two years of a commit a minute, each call of each command failed
+	integration/engines/install.sh build/integration
+	GSCD_KILLS=100 GSCD_SOAK=3m $(GO) test -tags integration -timeout 3h -parallel 4 -v -run 'TestProof|TestKafka' ./integration
 	$(GO) test ./ingest -run 'TestModel$$' -timeout 3h -v -model.seed=$(SEED)0000 -model.runs=10000
 	$(GO) test ./ingest -run 'TestPlantedFaults$$|TestModelAgainstOracle$$' -timeout 2h -v -model.planted=-1 -model.oracle=5000
 	$(GO) test ./ingest -run 'TestLongHaul$$' -timeout 3h -v -longhaul.days=695
 	$(GO) test ./cmd/gscd -run 'TestEvery(Call|Request)OfCommands$$' -timeout 1h -v -everycall
+	integration/engines/install.sh build/integration
+	GSCD_KILLS=100 GSCD_SOAK=3m $(GO) test -tags integration -timeout 3h -parallel 4 -v -run 'TestProof|TestKafka' ./integration
 
 ci: ## what a change must pass, from nothing
 	.ci/run

@@ -161,7 +161,7 @@ func (l *Lane) Run(ctx context.Context) error {
 			l.o.Log.Warn("offsets were lost while the table was read", l.fields("reason", err)...)
 			continue
 		}
-		return err
+		return l.nameLoss(err)
 	}
 }
 

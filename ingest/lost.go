@@ -19,6 +19,20 @@ func (l *Lane) acceptsLoss(err error) bool {
 	return len(change.LostOffsets(err)) > 0 || errors.Is(err, change.ErrTopicRecreated) && l.o.OnLostOffsets == Continue
 }
 
+// nameLoss names the labels that a loss concerns which was met while reading.
+func (l *Lane) nameLoss(err error) error {
+	var source *SourceError
+	if l.p == nil || !errors.As(err, &source) || len(change.LostOffsets(err)) == 0 && !errors.Is(err, change.ErrTopicRecreated) {
+		return err
+	}
+	return l.wouldLack(err)
+}
+
+// wouldLack says of lost offsets which labels would lack them.
+func (l *Lane) wouldLack(lost error) error {
+	return fmt.Errorf("table %s: label %s and all later ones would be incomplete: %w", l.o.Name, l.o.Calendar.Name(l.state().Open), lost)
+}
+
 // checkTopicIDs gives the topics that are others than those that the offsets belong to.
 func (l *Lane) checkTopicIDs() (recreated []string, err error) {
 	src, ok := l.source.(topicIdentifier)
@@ -69,7 +83,7 @@ func (l *Lane) checkOffsets(states []change.PartitionState, recreated []string) 
 		l.committed[p.ID()] = p.Next
 	}
 	if len(lost) > 0 {
-		return fmt.Errorf("table %s: label %s and all later ones would be incomplete: %w", l.o.Name, l.o.Calendar.Name(l.state().Open), errors.Join(lost...))
+		return l.wouldLack(errors.Join(lost...))
 	}
 	return nil
 }

@@ -39,6 +39,8 @@ func TestKafka(t *testing.T) {
 		{"rotated certificate", testRotatedCertificate},
 		{"secure program", testSecureProgram},
 		{"broker restarts", testBrokerRestarts},
+		{"clock steps", testClockSteps},
+		{"topic changes", testTopicChanges},
 		{"changes into a topic", testChangesSink},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(t, b) })

@@ -288,6 +288,7 @@ func testPausedProcess(t *testing.T, b *broker) {
 		if err := old.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
 		}
+		time.Sleep(soak(t, 0))
 		next := f.start(f.gateway.url)
 		f.untilOwner(next)
 		version := f.version()

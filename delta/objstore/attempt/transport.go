@@ -150,16 +150,30 @@ func SizeOf(length *int64) int64 {
 	return *length
 }
 
-// ReadRange is ReadBody for the answer to a request for length bytes.
-func ReadRange(body io.ReadCloser, size, length int64) ([]byte, error) {
+// ReadRange is ReadBody for the answer to a request for length bytes at offset.
+// contentRange is the header that says what came, which is held against what was
+// asked for and against what is there: a length that something on the way has set
+// says nothing about that. "" where it is not known.
+func ReadRange(body io.ReadCloser, size int64, contentRange string, offset, length int64) ([]byte, error) {
 	data, err := read(body, min(size, length))
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case size >= 0 && int64(len(data)) != size:
+	}
+	var first, last, whole int64
+	said := false
+	if n, _ := fmt.Sscanf(contentRange, "bytes %d-%d/%d", &first, &last, &whole); n >= 2 {
+		said = true
+		if n < 3 { // "*": the whole is not known
+			whole = last + 1
+		}
+	}
+	switch n := int64(len(data)); {
+	case size >= 0 && n != size, said && n != last-first+1:
 		return nil, io.ErrUnexpectedEOF
-	case int64(len(data)) > length:
-		return nil, fmt.Errorf("%d bytes came for a range of %d", len(data), length)
+	case n > length, said && first != offset:
+		return nil, fmt.Errorf("%d bytes at %d came for a range of %d at %d", n, first, length, offset)
+	case said && n < min(length, whole-offset):
+		return nil, io.ErrUnexpectedEOF
 	}
 	return data, nil
 }

@@ -102,7 +102,7 @@ func (s *Store) GetRange(ctx context.Context, key string, offset, length int64) 
 			data, err = attempt.Cut(response.Body, offset, length)
 			return err
 		}
-		data, err = attempt.ReadRange(response.Body, attempt.SizeOf(response.ContentLength), length)
+		data, err = attempt.ReadRange(response.Body, attempt.SizeOf(response.ContentLength), *response.ContentRange, offset, length)
 		return err
 	})
 	if err != nil {

@@ -100,7 +100,7 @@ func (s *Store) GetRange(ctx context.Context, key string, offset, length int64) 
 			data, err = attempt.Cut(response.Body, offset, length)
 			return err
 		}
-		data, err = attempt.ReadRange(response.Body, response.ContentLength, length)
+		data, err = attempt.ReadRange(response.Body, response.ContentLength, response.Header.Get("Content-Range"), offset, length)
 		return err
 	})
 	if err != nil {

@@ -126,7 +126,7 @@ func (s *Store) GetRange(ctx context.Context, key string, offset, length int64) 
 			data, err = attempt.Cut(out.Body, offset, length)
 			return err
 		}
-		data, err = attempt.ReadRange(out.Body, attempt.SizeOf(out.ContentLength), length)
+		data, err = attempt.ReadRange(out.Body, attempt.SizeOf(out.ContentLength), *out.ContentRange, offset, length)
 		return err
 	})
 	if err != nil {
