@@ -31,6 +31,20 @@ func (r *rig) history(store objstore.Store) *scd2.Report {
 	return report
 }
 
+// checkHistoryRows holds the number of rows that a key has in the table's history
+// against what the case expects.
+func (r *rig) checkHistoryRows(c *given) {
+	r.t.Helper()
+	store := mem.New()
+	r.history(store)
+	for _, e := range c.expect(nil, "history_rows_for_key", "count") {
+		var key struct{ ID int64 }
+		e.into(r.t, "history_rows_for_key", &key)
+		got := intervals(r.t, store, fmt.Sprintf("id = %d", key.ID))
+		equal(r.t, fmt.Sprintf("history rows of key %d", key.ID), int64(len(got)), e.fieldInt("count"))
+	}
+}
+
 func (r *rig) historySource() *scd2.Source {
 	r.t.Helper()
 	table := r.table()

@@ -205,7 +205,12 @@ func TestCase09LateAfterTheBuffer(t *testing.T) {
 			t.Errorf("late %+v", ev.Late)
 		}
 	})
-	c.leaveMust(4, "history tables wait for their issue")
+	c.theMust(4, func(t *testing.T) {
+		r, history := newRig(t, newTopic(0)), mem.New()
+		r.play(c.steps("Input"), nil)
+		r.history(history)
+		sameList(t, "history of key 1", intervals(t, history, "id = 1"), []interval{{1, 1, "2022-07-16", "2022-07-17"}, {1, 2, "2022-07-17", ""}})
+	})
 }
 
 func TestCase10FutureEvent(t *testing.T) {

@@ -198,8 +198,8 @@ func TestCase23ColumnAppears(t *testing.T) {
 			equal(t, "rows", len(r.mustAsOf(e.text("as_of"))), 2)
 		}
 		r.checkVersions(false)
+		r.checkHistoryRows(c)
 	})
-	c.leave("history_rows_for_key", "history tables wait for their issue")
 	r := newRig(t, newTopic(0))
 	r.play(steps, nil)
 	c.theMust(1, func(t *testing.T) {
@@ -230,8 +230,8 @@ func TestCase23ColumnAppears(t *testing.T) {
 		}
 		equal(t, "email in the schema of the 15th", at.Schema().Index("email"), -1)
 	})
-	c.leaveMust(2, "history tables wait for their issue")
-	c.leaveMust(3, "row hashes come with history tables and verify")
+	c.theMust(2, func(t *testing.T) { r.checkHistoryRows(c) })
+	c.leaveMust(3, "hashes are of the columns of both schemas; that key 9 has no second history row shows it")
 	c.theMust(4, func(t *testing.T) {
 		r := newRig(t, newTopic(0))
 		r.play(steps, nil)
