@@ -49,6 +49,8 @@ var layers = []rule{
 	{"delta/expr", nil},
 	{"delta/rowhash", nil}, // of values alone: whoever compares rows uses one form of them
 	{"delta/scan", []string{"delta"}},
+	// Rows of two sides, wherever they are from: values, their hashes, and the sorting of what does not fit into memory.
+	{"verify", []string{"delta"}},
 	{"delta/write", []string{"delta"}},
 
 	// The source's tables by their statements: a change may carry one, and capture follows them.

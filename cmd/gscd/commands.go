@@ -52,6 +52,7 @@ var commands = []newCommand{
 	newConvertCommand,
 	newDeadLetterCommand,
 	newCheckCommand,
+	newVerifyCommand,
 	newConfigCommand,
 	newVersionCommand,
 	newCompletionCommand,

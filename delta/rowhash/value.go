@@ -73,6 +73,20 @@ func AppendValue(dst []byte, t schema.Type, v schema.Value) []byte {
 	return appendCompound(dst, t, v)
 }
 
+// AppendOrdered is AppendValue of another form, by whose bytes integers, decimals of one
+// scale, dates and times sort as their values do. It is for sorting, and is never kept.
+func AppendOrdered(dst []byte, t schema.Type, v schema.Value) []byte {
+	at := len(dst)
+	dst = AppendValue(dst, t, v)
+	switch dst[at] {
+	case markNumber, markLarge:
+		dst[at+2] ^= 0x80 // behind the scale
+	case markInstant, markCivil:
+		dst[at+1] ^= 0x80
+	}
+	return dst
+}
+
 func appendText(dst []byte, s string) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
 }
