@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/delta/objstore"
+	"github.com/gscd-io/gscd/delta/scan"
 )
 
 // ChecksumFolder is where the content checksums of savepoints lie.
@@ -125,6 +127,7 @@ func RecordChecksums(ctx context.Context, table *delta.Table, o ChecksumOptions)
 		return done, nil
 	}
 	var waiting []RecordedChecksum
+	var faults []error
 	for i, p := range todo {
 		tell(o.Progress, "computing checksums", i, len(todo))
 		if base, err = baseOf(ctx, table, s, pins, p.Version, base); err != nil {
@@ -132,11 +135,16 @@ func RecordChecksums(ctx context.Context, table *delta.Table, o ChecksumOptions)
 		}
 		made, snapshot, err := checksumOf(ctx, table, p, base)
 		if err != nil {
-			return done, fmt.Errorf("checksum of %s, version %d: %w", p.Names[0], p.Version, err)
+			err = fmt.Errorf("checksum of %s, version %d: %w", p.Names[0], p.Version, err)
+			if ctx.Err() != nil || !isBadFile(err) && !errors.Is(err, scan.ErrFileMissing) && !errors.Is(err, scan.ErrFileMismatch) {
+				return done, err
+			}
+			faults, base = append(faults, err), nil // the others can have theirs
+		} else {
+			base = &checksumBase{snapshot, made.Content}
+			waiting = append(waiting, made)
 		}
-		base = &checksumBase{snapshot, made.Content}
-		waiting = append(waiting, made)
-		if len(waiting) == checksumsAtOnce || i == len(todo)-1 {
+		if len(waiting) > 0 && (len(waiting) == checksumsAtOnce || i == len(todo)-1) {
 			if err := commitChecksums(ctx, table, waiting); err != nil {
 				return done, err
 			}
@@ -144,7 +152,7 @@ func RecordChecksums(ctx context.Context, table *delta.Table, o ChecksumOptions)
 		}
 	}
 	tell(o.Progress, "computing checksums", len(todo), len(todo))
-	return done, nil
+	return done, errors.Join(faults...)
 }
 
 // checksumBase is a version whose content is known.

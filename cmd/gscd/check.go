@@ -52,7 +52,7 @@ missing out of the table: what is left can be read again, and their rows are los
 				if files || o.Deep || o.Repair {
 					return usagef("--checksums goes alone: --deep compares with them")
 				}
-				return a.recordChecksums(c.Context())
+				return a.recordMissing(c.Context())
 			}
 			if files {
 				return a.checkFiles(c.Context(), forget, o.Repair)
@@ -70,8 +70,8 @@ missing out of the table: what is left can be read again, and their rows are los
 	return c
 }
 
-// recordChecksums records the content checksums that are missing, and prints them.
-func (a *app) recordChecksums(ctx context.Context) error {
+// recordMissing records the content checksums that are missing, and prints them.
+func (a *app) recordMissing(ctx context.Context) error {
 	t, err := a.openTable(ctx)
 	if err != nil {
 		return err

@@ -43,6 +43,7 @@ ingester. For each table it
   measures how the rows lie in files, and writes files anew where a figure passes its
     threshold (maintain.extra_files, maintain.dead_share, maintain.unclustered_share);
     files that savepoints need are left where they would be stored twice for little,
+  records the content checksum of each savepoint that has none, for gscd check --deep,
   deletes the savepoints that retention.savepoints does not keep, in a commit that names them,
   removes what neither a savepoint nor retention.history needs, and cleans the log,
   moves files that only old savepoints need to another storage class (retention.tier).
@@ -195,7 +196,19 @@ func (m *maintenance) pass(ctx context.Context, ref tableRef) (*maintain.Report,
 }
 
 // maintainSteps are done with a table beside what maintain knows itself.
-func (a *app) maintainSteps(*openedTable) []maintain.Step { return nil }
+func (a *app) maintainSteps(*openedTable) []maintain.Step {
+	return []maintain.Step{{Name: "checksums", Run: recordChecksums}}
+}
+
+// recordChecksums records the content checksums of savepoints that have none.
+func recordChecksums(ctx context.Context, p maintain.Pass) (maintain.Outcome, error) {
+	done, err := savepoint.RecordChecksums(ctx, p.Table, savepoint.ChecksumOptions{DryRun: p.DryRun, Progress: p.Progress})
+	o := maintain.Outcome{Figures: map[string]int64{"recorded": int64(len(done))}, Changed: len(done) > 0 && !p.DryRun}
+	if len(done) > 0 {
+		o.Did = fmt.Sprintf("%d content checksums recorded", len(done))
+	}
+	return o, err
+}
 
 // maintainOptions are what the settings of a table say; nil stands for a table that is not
 // configured.
