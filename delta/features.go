@@ -33,6 +33,9 @@ const (
 
 	featureVacuumCheck  = "vacuumProtocolCheck"
 	featureTypeWidening = "typeWidening"
+
+	featureVariant          = "variantType"
+	featureVariantShredding = "variantShredding"
 )
 
 // legacy lists the features that came with writer versions 2..6.
@@ -53,7 +56,7 @@ var legacy = []struct {
 var readerFeatures = map[string]bool{
 	FeatureDeletionVectors: true, FeatureTimestampNTZ: true, featureVacuumCheck: true, FeatureColumnMapping: true,
 	FeatureV2Checkpoint: true, featureTypeWidening: true, featureTypeWidening + "-preview": true,
-	"variantType": true, "variantType-preview": true, "variantShredding": true, "variantShredding-preview": true,
+	featureVariant: true, featureVariant + "-preview": true, featureVariantShredding: true, featureVariantShredding + "-preview": true,
 }
 
 // foreignReaderFeatures are reader features of the protocol that gscd can't read
@@ -217,6 +220,8 @@ func checkWritable(p *action.Protocol, m *action.Metadata, s *schema.Schema, imp
 		switch f {
 		case FeatureAppendOnly, FeatureChangeDataFeed, FeatureDeletionVectors, FeatureTimestampNTZ, featureVacuumCheck, FeatureDomainMetadata, FeatureV2Checkpoint,
 			FeatureColumnMapping:
+		case featureVariant, featureVariant + "-preview", featureVariantShredding, featureVariantShredding + "-preview":
+			// A column of that type is refused above. delta-rs lists it in what it touches.
 		case FeatureInvariants:
 			why = fieldWith(s.Fields, "delta.invariants")
 		case FeatureGeneratedColumns:

@@ -5,6 +5,7 @@ package integration
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,9 +13,38 @@ import (
 	"time"
 
 	"github.com/gscd-io/gscd/delta/scan"
+	"github.com/gscd-io/gscd/savepoint"
 )
 
 func init() { otherVacuums = vacuumsOfEngines }
+
+// namesWhatIsMissing compares the files that savepoints and the newest version need, and
+// are not there, with those that check names; lost tells that there are some.
+func (r *rig) namesWhatIsMissing(lost bool) {
+	r.t.Helper()
+	there := map[string]bool{}
+	for _, key := range r.objects() {
+		there[key] = true
+	}
+	missing := map[string]bool{}
+	for _, p := range savepoint.PinsOf(r.newest()) {
+		for key := range r.objectsOf(p.Version) {
+			if !there[key] {
+				missing[key] = true
+			}
+		}
+	}
+	named := map[string]bool{}
+	for _, f := range r.checkFaults() {
+		if f.Check != "file" || f.Label == "" || !strings.Contains(f.Message, "it is missing") {
+			r.t.Errorf("check finds %+v", f)
+		}
+		named[f.File] = true
+	}
+	if !maps.Equal(named, missing) || lost != (len(missing) > 0) {
+		r.t.Errorf("check names %v, missing are %v", named, missing)
+	}
+}
 
 // vacuumsOfEngines has files of 40 days, of which no engine's own rule needs more than those
 // of the newest version: a VACUUM with the table's settings keeps each day, and behind one
@@ -33,7 +63,7 @@ func vacuumsOfEngines(t *testing.T, prepare func(t *testing.T, mode string) (*ri
 		overrides   []request
 		refusesWith string // with deletion vectors
 	}{
-		{engine: "delta-rs", obeys: []request{{"do": "vacuum"}}, overrides: []request{{"do": "vacuum", "hours": 0}}},
+		{engine: "delta-rs", obeys: []request{{"do": "vacuum"}}, overrides: []request{{"do": "vacuum", "hours": 0}, {"do": "vacuum", "hours": 0, "full": true}}},
 		{engine: "Spark", obeys: sql("VACUUM {path}"), overrides: sql("SET "+guard+" = false", "VACUUM {path} RETAIN 0 HOURS", "SET "+guard+" = true")},
 		{engine: "Trino", overrides: sql("CALL delta.system.vacuum('default', '{path}', '7d')"), refusesWith: "Cannot execute vacuum procedure with deletionVectors"},
 	} {
@@ -77,9 +107,7 @@ func vacuumsOfEngines(t *testing.T, prepare func(t *testing.T, mode string) (*ri
 						t.Errorf("%s: %d days lack files", mode, missing)
 					}
 					sameRows(t, "rows of the newest version", r.current(), live)
-					if lost != (len(r.checkFaults()) > 0) {
-						t.Errorf("%s: gscd check finds %v", mode, r.checkFaults())
-					}
+					r.namesWhatIsMissing(lost)
 				}
 				if err := vacuum(v.obeys); err != nil {
 					t.Fatal(err)

@@ -127,7 +127,12 @@ func foreignCommits(t *testing.T, w *engine, lives ...bool) {
 			w.do(t, r, request{"do": "update", "set": map[string]string{"city": "'Foshan'"}, "where": "id = 4"})
 			w.do(t, r, request{"do": "optimize"})
 		}, rows: "1 Suzhou, 2 Hangzhou, 4 Foshan, 5 Suzhou, 6 Hangzhou", foreign: "UPDATE"},
+		{name: "merge", by: "delta-rs", do: one(request{"do": "merge", "columns": []string{"id", "name", "city", "level"}, "rows": [][]any{{4, "f", "Foshan", 7}, {70, "f", "Foshan", 7}}}),
+			rows: "1 Suzhou, 2 Hangzhou, 4 Foshan, 5 Suzhou, 6 Hangzhou, 70 Foshan", foreign: "MERGE"},
+		{name: "z-order", by: "delta-rs", do: one(request{"do": "zorder", "column": "id"}), rows: plain},
 		{name: "comment", do: one(request{"do": "comment", "text": "users"}), rows: plain},
+		{name: "property", by: "delta-rs", do: one(request{"do": "properties", "set": map[string]string{"delta.checkpointInterval": "50"}}), rows: plain},
+		{name: "protection shortened", by: "delta-rs", do: one(request{"do": "properties", "set": map[string]string{"delta.logRetentionDuration": "interval 30 days", "delta.deletedFileRetentionDuration": "interval 7 days"}}), rows: plain},
 		{name: "add column", do: one(request{"do": "add", "column": "note"}), rows: plain},
 		{name: "rename column", by: "Spark", do: one(request{"do": "rename", "from": "city", "to": "town"}), stops: "the column city is gone", repair: "restore"},
 		{name: "restore to the seal", by: "Spark, delta-rs", do: func(t *testing.T, w *engine, r *rig) {
@@ -192,6 +197,20 @@ func foreignCommits(t *testing.T, w *engine, lives ...bool) {
 					} else if d := got.differs(own); d != "" {
 						t.Errorf("%s: delta-rs reads other rows: %s", label, d)
 					}
+				}
+				if weak := savepoint.Weakened(r.newest()); len(weak) > 0 {
+					t.Errorf("the protection was not set again: %v", weak)
+				}
+				// And so does the next day.
+				user(topic, "d", 5, "Suzhou", "18T10", 300)
+				r.workAt("2022-07-19T01:00:00+08:00")
+				resolved, err := r.labels().Resolve("2022-07-18", true)
+				if err != nil {
+					t.Fatal(err)
+				}
+				equal(t, "the 18th", cities(t, r, resolved.Entry.Version), strings.Replace(rows, ", 5 Suzhou", "", 1))
+				if ev := r.evidence("2022-07-18"); len(ev.Foreign) > 0 {
+					t.Errorf("the 18th lists %+v", ev.Foreign)
 				}
 				if ev := r.evidence("2022-07-17"); c.stops == "" {
 					if marked := slices.Contains(ev.Attributes, "foreign"); marked != (c.foreign != "") {

@@ -3,14 +3,16 @@ package savepoint
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/gscd-io/gscd/delta/deltalog"
 	"github.com/gscd-io/gscd/delta/objstore"
 )
 
-// BackupFolder is where copies of savepoints' checkpoints and commits lie, which
-// no other engine's log cleanup touches.
+// BackupFolder is where copies of savepoints' checkpoints and commits lie. Their names,
+// v7.commit and v7.checkpoint, are none that a log has: delta-rs' log cleanup takes whatever
+// lies anywhere below the log and ends like a file of it.
 const BackupFolder = "_delta_log/_gscd/backup/"
 
 // islandFiles are the keys of the two files that make a version readable by number.
@@ -18,8 +20,39 @@ func islandFiles(version int64) []string {
 	return []string{deltalog.CheckpointKey(version), deltalog.CommitKey(version)}
 }
 
-// backupKey is where the copy of a log file lies.
-func backupKey(key string) string { return BackupFolder + strings.TrimPrefix(key, deltalog.Dir) }
+const (
+	commitCopy     = ".commit"
+	checkpointCopy = ".checkpoint"
+)
+
+// backupKey is where the copy of a commit or of a checkpoint of one file lies.
+func backupKey(key string) string {
+	name := deltalog.ParseName(strings.TrimPrefix(key, deltalog.Dir))
+	form := commitCopy
+	if name.Kind != deltalog.CommitFile {
+		form = checkpointCopy
+	}
+	return fmt.Sprintf("%sv%d%s", BackupFolder, name.Version, form)
+}
+
+// backedUp gives the log file that a key of BackupFolder is the copy of, and its version.
+func backedUp(backup string) (key string, version int64, ok bool) {
+	name, ok := strings.CutPrefix(backup, BackupFolder+"v")
+	if !ok {
+		return "", 0, false
+	}
+	number, form, _ := strings.Cut(name, ".")
+	version, err := strconv.ParseInt(number, 10, 64)
+	switch {
+	case err != nil || version < 0:
+		return "", 0, false
+	case "."+form == commitCopy:
+		return deltalog.CommitKey(version), version, true
+	case "."+form == checkpointCopy:
+		return deltalog.CheckpointKey(version), version, true
+	}
+	return "", 0, false
+}
 
 // Backup copies the checkpoint and the commit of a version.
 func Backup(ctx context.Context, store objstore.Store, version int64) error {

@@ -182,11 +182,10 @@ func readable(key string, data []byte) error {
 // while its version is needed, and has a good copy.
 func (c *checker) restoreDamaged(ctx context.Context) (back []string, err error) {
 	for _, backup := range slices.Sorted(maps.Keys(c.objects)) {
-		name, ok := strings.CutPrefix(backup, BackupFolder)
-		if !ok || deltalog.ParseName(name).Kind == deltalog.Other {
+		key, _, ok := backedUp(backup)
+		if !ok {
 			continue
 		}
-		key := deltalog.Dir + name
 		data, err := c.store.Get(ctx, key)
 		if err != nil && !errors.Is(err, objstore.ErrNotExist) {
 			return back, err
@@ -214,8 +213,8 @@ func (c *checker) restoreDamaged(ctx context.Context) (back []string, err error)
 func (c *checker) checkBackupsAhead(ctx context.Context) error {
 	ahead := int64(-1)
 	for key := range c.objects {
-		if name, ok := strings.CutPrefix(key, BackupFolder); ok {
-			ahead = max(ahead, deltalog.ParseName(name).Version)
+		if _, version, ok := backedUp(key); ok {
+			ahead = max(ahead, version)
 		}
 	}
 	if ahead <= c.newest.Version() {

@@ -117,8 +117,8 @@ func TestCheckFindsDamage(t *testing.T) {
 		"held changes rotten":       {alter(flip, "/held/"), "held", savepoint.SeverityError, true, false},
 		"delete markers missing":    {remove("/markers/"), "marker", savepoint.SeverityError, false, false},
 		"delete markers rotten":     {alter(flip, "/markers/"), "marker", savepoint.SeverityError, true, false},
-		"backup rotten":             {alter(half, savepoint.BackupFolder, "5.checkpoint.parquet"), "backup", savepoint.SeverityWarning, true, true},
-		"backup empty":              {alter(func([]byte) []byte { return nil }, savepoint.BackupFolder, "5.json"), "backup", savepoint.SeverityWarning, false, true},
+		"backup rotten":             {alter(half, savepoint.BackupFolder, "v5.checkpoint"), "backup", savepoint.SeverityWarning, true, true},
+		"backup empty":              {alter(func([]byte) []byte { return nil }, savepoint.BackupFolder, "v5.commit"), "backup", savepoint.SeverityWarning, false, true},
 		"seal of another label":     {naming("", alter(otherSeal, commit(3))), "seal", savepoint.SeverityError, false, false},
 		"commit loses its txn":      {alter(lastLine, commit(3)), "island", savepoint.SeverityError, false, true},
 		"commit without its txn":    {alter(func(b []byte) []byte { return signed(lastLine(b)) }, commit(3)), "backup", savepoint.SeverityWarning, false, false},
@@ -354,7 +354,7 @@ func TestCheckLostCommits(t *testing.T) {
 // repair writes what is missing.
 func TestCheckUnfinishedSeal(t *testing.T) {
 	g := fiveDays(t)
-	for _, key := range append(keysWith(g.store, savepoint.BackupFolder, "7."), deltalog.CheckpointKey(5)) {
+	for _, key := range append(keysWith(g.store, savepoint.BackupFolder, "v7."), deltalog.CheckpointKey(5)) {
 		if err := g.store.Delete(ctx, key); err != nil {
 			t.Fatal(err)
 		}

@@ -16,7 +16,8 @@ import (
 	"github.com/gscd-io/gscd/delta/scan"
 )
 
-// ChecksumFolder is where the content checksums of savepoints lie.
+// ChecksumFolder is where the content checksums of savepoints lie, under names that are none
+// of a log (see BackupFolder).
 const ChecksumFolder = "_delta_log/_gscd/checksums/"
 
 // checksumPrefix begins the txn application id of a version's checksum. Its number is
@@ -38,7 +39,7 @@ type checksumFile struct {
 	Checksum string `json:"checksum"`
 }
 
-func checksumKey(version int64) string { return fmt.Sprintf("%s%020d.json", ChecksumFolder, version) }
+func checksumKey(version int64) string { return fmt.Sprintf("%sv%d.json", ChecksumFolder, version) }
 
 // file gives the bytes that record a checksum, and the number that binds them.
 func (c Checksum) file() (data []byte, bound int64) {
@@ -247,7 +248,7 @@ func commitChecksums(ctx context.Context, table *delta.Table, list []RecordedChe
 
 // keepsChecksum keeps the checksums of pinned versions, and of those sealed since.
 func (v *vacuum) keepsChecksum(key string) bool {
-	digits, ok := strings.CutSuffix(strings.TrimPrefix(key, ChecksumFolder), ".json")
+	digits, ok := strings.CutSuffix(strings.TrimPrefix(key, ChecksumFolder+"v"), ".json")
 	version, err := strconv.ParseInt(digits, 10, 64)
 	return !ok || err != nil || version > v.newest.Version() || slices.Contains(versionsOf(v.pins), version)
 }

@@ -90,7 +90,7 @@ func TestChecksums(t *testing.T) {
 func TestCheckComparesChecksums(t *testing.T) {
 	g := fiveDays(t)
 	done := g.record()
-	key := fmt.Sprintf("%s%020d.json", savepoint.ChecksumFolder, done[1].Version)
+	key := fmt.Sprintf("%sv%d.json", savepoint.ChecksumFolder, done[1].Version)
 
 	lost := g.store.Clone()
 	if err := lost.Delete(ctx, key); err != nil {

@@ -160,7 +160,7 @@ func TestLockFollowsTheSetting(t *testing.T) {
 		}
 	}
 	// Days that were sealed while the setting asked for none have no backup.
-	backups := keysWith(g.store, savepoint.BackupFolder, ".json")
+	backups := keysWith(g.store, savepoint.BackupFolder, ".commit")
 	if len(backups) != 4 {
 		t.Errorf("backups of %d days: %v", len(backups), backups)
 	}

@@ -299,8 +299,8 @@ func (v *vacuum) recent(ctx context.Context) ([]int64, error) {
 
 // keepsBackup keeps the copies of pinned versions, and of one that was sealed since.
 func (v *vacuum) keepsBackup(key string) bool {
-	name := deltalog.ParseName(strings.TrimPrefix(key, BackupFolder))
-	return name.Kind == deltalog.Other || name.Version > v.newest.Version() || slices.Contains(versionsOf(v.pins), name.Version)
+	_, version, ok := backedUp(key)
+	return !ok || version > v.newest.Version() || slices.Contains(versionsOf(v.pins), version)
 }
 
 func (v *vacuum) cleanLog(ctx context.Context, grace time.Duration) error {

@@ -16,6 +16,7 @@ level, as the cases have them; columns that are not named become NULL.
     sql text              {path} stands for the table; not in delta-rs
     query text            the same, answered as a read is; not in delta-rs
     comment text
+    replace rows          CREATE OR REPLACE TABLE; not in delta-rs
 and not in Trino
     overwrite rows
 and in delta-rs alone
@@ -26,7 +27,6 @@ and in delta-rs alone
     properties set        set is {"name": "value"}
 and in Spark alone
     rename from, to       turns on column mapping
-    replace rows          CREATE OR REPLACE TABLE
     stream checkpoint     the change data that came since the last run, of a stream that
                           begins at version 0, answered as a read of changes is
 """
@@ -228,6 +228,9 @@ def trino(address):
             read.statement(f"ALTER TABLE {t} ADD COLUMN {q['column']} varchar")
         elif what == "comment":
             read.statement(f"COMMENT ON TABLE {t} IS '{q['text']}'")
+        elif what == "replace":
+            columns = ", ".join(q.get("columns", CASES))
+            read.statement(f"CREATE OR REPLACE TABLE {t} AS SELECT * FROM (VALUES {values(q['rows'])}) AS v({columns})")
         elif what == "sql":
             read.statement(q["text"].replace("{path}", t))
         elif what == "query":
