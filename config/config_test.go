@@ -180,7 +180,7 @@ func TestExample(t *testing.T) {
 				History: 48 * time.Hour, RolledBack: 14 * 24 * time.Hour,
 				Savepoints: Policy{Keep: Span{90, "day"}, Then: []Stage{{Ends: "month", Until: Span{7, "year"}}}},
 			},
-			Maintain: Maintain{0, 0.35, 4 << 20, 0.2},
+			Maintain: Maintain{0, 0.35, 4 << 20, 0.2, true},
 		},
 	}
 	got := cfg.Tables[0]
@@ -220,7 +220,7 @@ func TestDefaults(t *testing.T) {
 		PartialImage: "merge", NullKey: "value", NewColumn: "add", MissingColumn: "keep", DDL: "follow", BadValue: "dead_letter",
 		Compacted: "refuse", DeadLetter: DeadLetter{.01, "table"}, MaxRecord: 64 << 20, Seal: Seal{Proof: "none", Manifest: "none"},
 		Retention: Retention{24 * time.Hour, Policy{Forever: true}, 30 * 24 * time.Hour, Tier{}},
-		Maintain:  Maintain{0, 0.35, 4 << 20, 0.2},
+		Maintain:  Maintain{0, 0.35, 4 << 20, 0.2, true},
 	}
 	if !reflect.DeepEqual(s, want) {
 		t.Errorf("got  %+v\nwant %+v", s, want)

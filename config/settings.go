@@ -396,6 +396,8 @@ type Maintain struct {
 	PinnedBytes Size `yaml:"pinned_bytes" default:"4MiB"`
 	// UnclusteredShare is the share of bytes of a clustered table that may lie anywhere.
 	UnclusteredShare Fraction `yaml:"unclustered_share" default:"20%"`
+	// Checksums records the content checksum of each savepoint.
+	Checksums bool `yaml:"checksums" default:"true"`
 }
 
 // UnmarshalText reads a policy alone: retention: keep 90 days, then month ends for 7y.

@@ -27,7 +27,7 @@ type Options struct {
 	History, Grace, RolledBack time.Duration
 	// Tier moves what only old savepoints need to another storage class; nil moves nothing.
 	Tier *Tier
-	// Steps are done behind the layout and before savepoints go.
+	// Steps are done when savepoints have gone, and before the vacuum.
 	Steps []Step
 	// Now is the clock that ages are counted by.
 	Now    time.Time
@@ -118,11 +118,11 @@ type named struct {
 }
 
 func (p *pass) steps() []named {
-	list := []named{{"protect", p.protect}, {"layout", p.layout}}
+	list := []named{{"protect", p.protect}, {"layout", p.layout}, {"retention", p.retain}}
 	for _, s := range p.Steps {
 		list = append(list, named{s.Name, func(ctx context.Context) error { return p.outside(ctx, s) }})
 	}
-	return append(list, named{"retention", p.retain}, named{"vacuum", p.vacuum}, named{"tier", p.tier})
+	return append(list, named{"vacuum", p.vacuum}, named{"tier", p.tier})
 }
 
 // would is "would " in a dry run.

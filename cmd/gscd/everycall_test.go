@@ -148,9 +148,10 @@ func (w *world) first(t *testing.T, prefix, part string) string {
 func writings(t *testing.T) map[string]writing {
 	whole, part := input(t, "items.jsonl", storyOf(4)), input(t, "items.jsonl", storyOf(2))
 	plain, cowed := tableConfig(t, "t", ""), tableConfig(t, "cow", ", write: {mode: copy-on-write}, change_data: true, partition_by: [day]")
+	keeps := tableConfig(t, "keeps", ", retention: keep 1 day")
 	late, folds := tableConfig(t, "late", ", late: dead_letter"), tableConfig(t, "late", ", late: fold")
 	args := func(line string, more ...string) []string {
-		line = strings.NewReplacer("PLAIN", plain, "COW", cowed, "LATE", late, "FOLDS", folds, "WHOLE", whole, "PART", part).Replace(line)
+		line = strings.NewReplacer("PLAIN", plain, "KEEPS", keeps, "COW", cowed, "LATE", late, "FOLDS", folds, "WHOLE", whole, "PART", part).Replace(line)
 		return append(strings.Fields(line), more...)
 	}
 	do := func(line string, more ...string) doing { return run1(args(line, more...)...) }
@@ -196,6 +197,7 @@ func writings(t *testing.T) map[string]writing {
 		"optimize --purge":          {prepare: grown, args: args("optimize --table /w/t --pinned --purge"), labels: t1},
 		"widen":                     {prepare: after(slices, do("load --snapshot 2022-07-16 s3://w/in/2022-07-16.csv --columns n=int"+slice)), args: args("widen n=bigint --table /w/s"), labels: s},
 		"vacuum":                    {prepare: after(grown, rolled, deleted), args: args("vacuum --table /w/t --retain 0s --grace 0s"), labels: t1},
+		"maintain":                  {prepare: after(do("ingest -c KEEPS --input PART --until-end"), do("ingest -c KEEPS --input WHOLE --until-end"), run1(args("rollback --table /w/keeps --to 2022-07-17 --yes")...), do("ingest -c KEEPS --input WHOLE --until-end")), args: args("maintain -c KEEPS --once --retain 0s --grace 0s"), labels: []string{"/w/keeps"}},
 		"vacuum --by-log":           {prepare: after(grown, do("optimize --table /w/t --pinned"), deleted), args: args("vacuum --table /w/t --retain 0s --grace 0s --by-log"), labels: t1},
 		"check --repair":            {prepare: after(grown, removed("w/t/_delta_log/", ".checkpoint."), removed("w/t/_delta_log/", "00000001.json")), args: args("check --table /w/t --repair"), labels: t1},
 		"check --files forget":      {prepare: after(grown, exported, removed("w/out/", ".parquet")), args: args("check --files --forget-missing --table /w/out"), places: out},

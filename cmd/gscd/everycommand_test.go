@@ -11,12 +11,12 @@ import (
 
 // writesElsewhere are commands that write, and where a test fails their calls.
 var writesElsewhere = map[string]string{
-	"capture":  "to topics: TestEveryRequest of package capture; a recording: TestOutputFails",
-	"changes":  "to a topic: TestEveryRequestOfCommands; to standard output: TestOutputFails",
-	"record":   "to standard output: TestOutputFails",
-	"demo":     "runs the others",
-	"report":   "a local file that appears when it is whole (writeWhole)",
-	"maintain": "optimize and vacuum", "verify": "reads", "bench": "makes tables of its own",
+	"capture": "to topics: TestEveryRequest of package capture; a recording: TestOutputFails",
+	"changes": "to a topic: TestEveryRequestOfCommands; to standard output: TestOutputFails",
+	"record":  "to standard output: TestOutputFails",
+	"demo":    "runs the others",
+	"report":  "a local file that appears when it is whole (writeWhole)",
+	"verify":  "reads", "bench": "makes tables of its own",
 }
 
 // reads are commands that write nothing but what they print.

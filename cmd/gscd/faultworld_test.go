@@ -342,6 +342,11 @@ func (w *world) needed(t *testing.T, location string) map[string]bool {
 		if err != nil {
 			t.Fatal(err)
 		}
+		for _, p := range savepoint.PinsOf(s) {
+			if v == versions[len(versions)-1] {
+				needed[fmt.Sprintf("%s%020d.json", savepoint.ChecksumFolder, p.Version)] = true
+			}
+		}
 		for _, a := range s.Files() {
 			key, err := action.Key(a.Path)
 			if err != nil {

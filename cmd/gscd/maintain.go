@@ -43,8 +43,9 @@ ingester. For each table it
   measures how the rows lie in files, and writes files anew where a figure passes its
     threshold (maintain.extra_files, maintain.dead_share, maintain.unclustered_share);
     files that savepoints need are left where they would be stored twice for little,
-  records the content checksum of each savepoint that has none, for gscd check --deep,
   deletes the savepoints that retention.savepoints does not keep, in a commit that names them,
+  records the content checksum of each savepoint that has none, for gscd check --deep
+    (maintain.checksums),
   removes what neither a savepoint nor retention.history needs, and cleans the log,
   moves files that only old savepoints need to another storage class (retention.tier).
 
@@ -196,18 +197,24 @@ func (m *maintenance) pass(ctx context.Context, ref tableRef) (*maintain.Report,
 }
 
 // maintainSteps are done with a table beside what maintain knows itself.
-func (a *app) maintainSteps(*openedTable) []maintain.Step {
-	return []maintain.Step{{Name: "checksums", Run: recordChecksums}}
+func (a *app) maintainSteps(t *openedTable) (steps []maintain.Step) {
+	if t.Config == nil || t.Config.Maintain.Checksums {
+		steps = append(steps, maintain.Step{Name: "checksums", Run: recordChecksums})
+	}
+	return steps
 }
 
-// recordChecksums records the content checksums of savepoints that have none.
+// recordChecksums is the step that records the content checksums of savepoints that have none.
 func recordChecksums(ctx context.Context, p maintain.Pass) (maintain.Outcome, error) {
 	done, err := savepoint.RecordChecksums(ctx, p.Table, savepoint.ChecksumOptions{DryRun: p.DryRun, Progress: p.Progress})
-	o := maintain.Outcome{Figures: map[string]int64{"recorded": int64(len(done))}, Changed: len(done) > 0 && !p.DryRun}
-	if len(done) > 0 {
-		o.Did = fmt.Sprintf("%d content checksums recorded", len(done))
+	out := maintain.Outcome{Changed: len(done) > 0 && !p.DryRun, Figures: map[string]int64{"recorded": int64(len(done))}}
+	switch {
+	case len(done) > 0 && p.DryRun:
+		out.Did = fmt.Sprintf("would record the content checksums of %d savepoints", len(done))
+	case len(done) > 0:
+		out.Did = fmt.Sprintf("recorded the content checksums of %d savepoints", len(done))
 	}
-	return o, err
+	return out, err
 }
 
 // maintainOptions are what the settings of a table say; nil stands for a table that is not
