@@ -127,14 +127,25 @@ func foreignCommits(t *testing.T, w *engine, lives ...bool) {
 			w.do(t, r, request{"do": "update", "set": map[string]string{"city": "'Foshan'"}, "where": "id = 4"})
 			w.do(t, r, request{"do": "optimize"})
 		}, rows: "1 Suzhou, 2 Hangzhou, 4 Foshan, 5 Suzhou, 6 Hangzhou", foreign: "UPDATE"},
-		{name: "merge", by: "delta-rs", do: one(request{"do": "merge", "columns": []string{"id", "name", "city", "level"}, "rows": [][]any{{4, "f", "Foshan", 7}, {70, "f", "Foshan", 7}}}),
+		{name: "merge", by: "delta-rs, Spark", do: one(request{"do": "merge", "columns": []string{"id", "name", "city", "level"}, "rows": [][]any{{4, "f", "Foshan", 7}, {70, "f", "Foshan", 7}}}),
 			rows: "1 Suzhou, 2 Hangzhou, 4 Foshan, 5 Suzhou, 6 Hangzhou, 70 Foshan", foreign: "MERGE"},
 		{name: "z-order", by: "delta-rs", do: one(request{"do": "zorder", "column": "id"}), rows: plain},
+		{name: "z-order", by: "Spark", do: statement("OPTIMIZE {path} ZORDER BY (id)"), rows: plain},
+		{name: "purge", by: "Spark", do: statement("REORG TABLE {path} APPLY (PURGE)"), rows: plain},
 		{name: "comment", do: one(request{"do": "comment", "text": "users"}), rows: plain},
 		{name: "property", by: "delta-rs", do: one(request{"do": "properties", "set": map[string]string{"delta.checkpointInterval": "50"}}), rows: plain},
+		{name: "property", by: "Spark", do: statement("ALTER TABLE {path} SET TBLPROPERTIES ('delta.checkpointInterval' = '50')"), rows: plain},
 		{name: "protection shortened", by: "delta-rs", do: one(request{"do": "properties", "set": map[string]string{"delta.logRetentionDuration": "interval 30 days", "delta.deletedFileRetentionDuration": "interval 7 days"}}), rows: plain},
+		{name: "protection unset", by: "Spark", do: statement("ALTER TABLE {path} UNSET TBLPROPERTIES ('delta.logRetentionDuration', 'delta.deletedFileRetentionDuration', 'delta.enableExpiredLogCleanup')"), rows: plain},
+		{name: "deletion vectors off", by: "Spark", do: statement("ALTER TABLE {path} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'false')"), stops: "delta.enableDeletionVectors is no longer true", repair: "properties"},
+		{name: "forgets transactions", by: "Spark", do: statement("ALTER TABLE {path} SET TBLPROPERTIES ('delta.setTransactionRetentionDuration' = 'interval 1 days')"),
+			stops: "delta.setTransactionRetentionDuration is set", repair: "unset"},
 		{name: "add column", do: one(request{"do": "add", "column": "note"}), rows: plain},
 		{name: "rename column", by: "Spark", do: one(request{"do": "rename", "from": "city", "to": "town"}), stops: "the column city is gone", repair: "restore"},
+		{name: "drop column", by: "Spark", do: func(t *testing.T, w *engine, r *rig) {
+			statement("ALTER TABLE {path} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")(t, w, r)
+			statement("ALTER TABLE {path} DROP COLUMN level")(t, w, r)
+		}, stops: "the column level is gone", repair: "restore"},
 		{name: "restore to the seal", by: "Spark, delta-rs", do: func(t *testing.T, w *engine, r *rig) {
 			w.do(t, r, request{"do": "restore", "version": r.progress().LastSeal})
 		}, stops: "made rows of an older version live again", repair: "rollback"},
@@ -244,6 +255,11 @@ func one(q request) func(*testing.T, *engine, *rig) {
 	return func(t *testing.T, w *engine, r *rig) { w.do(t, r, q) }
 }
 
+// statement is a change by a statement.
+func statement(text string) func(*testing.T, *engine, *rig) {
+	return one(request{"do": "sql", "text": text})
+}
+
 // under does something just before the next commit of gscd's is written.
 func (r *rig) under(do func()) {
 	done := false
@@ -280,6 +296,10 @@ func (r *rig) putRight(t *testing.T, w *engine, how string, err error, last *pro
 		if _, err := savepoint.Rollback(ctx, r.table(), "2022-07-16", savepoint.RollbackOptions{Now: time.Now()}); err != nil {
 			t.Fatal(err)
 		}
+	case "properties":
+		gscd(t, "check", "--table", r.store.Store.String(), "--repair")
+	case "unset":
+		statement("ALTER TABLE {path} UNSET TBLPROPERTIES ('delta.setTransactionRetentionDuration')")(t, w, r)
 	case "delete":
 		w.do(t, r, request{"do": "delete", "where": "id = 2 and city = 'Foshan'"})
 	}
