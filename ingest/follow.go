@@ -90,6 +90,24 @@ func (l *Lane) follow(cause error) error {
 	return nil
 }
 
+// lookForNewer takes up what others have committed while there was nothing to commit,
+// once every askAgain: a rollback is to be read again, and a process that has lost the
+// table is to end, though no record comes.
+func (l *Lane) lookForNewer() error {
+	if l.o.UntilEnd || l.batch.dirty || l.batch.records > 0 || time.Since(l.lookedAt) < askAgain {
+		return nil
+	}
+	l.lookedAt = time.Now()
+	newer, err := l.table.Update(l.ctx, l.base)
+	if err != nil || newer.Version() == l.base.Version() {
+		return nil // what fails here fails at the next commit too
+	}
+	conflicts := l.conflicts
+	err = l.follow(errConflict)
+	l.conflicts = conflicts // none was met
+	return err
+}
+
 // onlyMoves reports that commits of others leave alone what the batch rests on:
 // offsets, rows, columns, and what gscd keeps with the table.
 func (l *Lane) onlyMoves(list []foreignCommit, newer *delta.Snapshot) bool {

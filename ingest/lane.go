@@ -84,6 +84,8 @@ type Lane struct {
 	highs     []progress.HighOfLine
 	lost      map[string]*progress.Rewritten
 	conflicts int
+	// lookedAt is when lookForNewer last looked.
+	lookedAt time.Time
 
 	// written are the objects that this process stored.
 	written written
@@ -429,7 +431,7 @@ func (l *Lane) take(p *snapshotter.Partition, r *change.Record, c *change.Change
 	if rej == nil {
 		switch {
 		case c.Op == change.Filtered, c.Op == change.Heartbeat, c.Op == change.Truncate && l.o.Truncate == Ignore:
-			if c.EventTime >= earliestTime { // a row that the filter leaves out
+			if c.Op == change.Heartbeat && c.EventTime >= earliestTime {
 				l.moveWatermark(p, r, c.EventTime)
 			}
 			l.p.Counts.Filtered++

@@ -34,6 +34,9 @@ func (l *Lane) atEnd() (done bool, err error) {
 			return false, err
 		}
 	}
+	if err := l.lookForNewer(); err != nil {
+		return false, err
+	}
 	if !l.o.UntilEnd && len(l.judge.LoadsToEnd()) == 0 && !l.sealMayBeDue(clock) {
 		if time.Since(l.askedAt) < askAgain {
 			return false, nil
