@@ -94,7 +94,7 @@ func (l *Lane) follow(cause error) error {
 // once every askAgain: a rollback is to be read again, and a process that has lost the
 // table is to end, though no record comes.
 func (l *Lane) lookForNewer() error {
-	if l.o.UntilEnd || l.batch.dirty || l.batch.records > 0 || time.Since(l.lookedAt) < askAgain {
+	if l.o.UntilEnd || l.base == nil || l.batch.dirty || l.batch.records > 0 || time.Since(l.lookedAt) < askAgain {
 		return nil
 	}
 	l.lookedAt = time.Now()
