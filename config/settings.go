@@ -363,6 +363,8 @@ type Seal struct {
 	Proof string `yaml:"proof" default:"none" oneof:"none any heartbeat"`
 	// Topic is the heartbeat topic, with proof heartbeat.
 	Topic string `yaml:"topic"`
+	// Checksum records the checksum of a label's rows right behind its seal.
+	Checksum bool `yaml:"checksum"`
 	// Manifest is what is written at each seal for engines that do not read the log.
 	Manifest string `yaml:"manifest" default:"none" oneof:"none files symlink"`
 }

@@ -83,9 +83,10 @@ func (l *Lane) follow(cause error) error {
 	}
 	l.base = newer
 	clear(l.segmentFacts)
+	l.pinned = nil
 	txn, _ := newer.Txn(progress.AppID)
 	l.noteRewritten(list, txn.Version)
-	l.o.Log.Info("another engine has moved rows; the batch goes on", zap.String("table", l.o.Name),
+	l.o.Log.Info("others have committed, and changed no row; the batch goes on", zap.String("table", l.o.Name),
 		zap.Int64("version", newer.Version()), zap.String("operation", list[len(list)-1].Operation))
 	return nil
 }
@@ -102,9 +103,14 @@ func (l *Lane) lookForNewer() error {
 	if err != nil || newer.Version() == l.base.Version() {
 		return nil // what fails here fails at the next commit too
 	}
+	return l.takeUp()
+}
+
+// takeUp follows commits that are known to be there, where none of gscd's has met them.
+func (l *Lane) takeUp() error {
 	conflicts := l.conflicts
-	err = l.follow(errConflict)
-	l.conflicts = conflicts // none was met
+	err := l.follow(errConflict)
+	l.conflicts = conflicts
 	return err
 }
 
@@ -112,8 +118,8 @@ func (l *Lane) lookForNewer() error {
 // offsets, rows, columns, and what gscd keeps with the table.
 func (l *Lane) onlyMoves(list []foreignCommit, newer *delta.Snapshot) bool {
 	for _, f := range list {
-		if f.kind != layoutOnly && f.kind != propertiesOnly {
-			return false
+		if f.kind > layoutOnly {
+			return false // commits by hand that change the progress are told by it, below
 		}
 	}
 	then, _ := l.base.Txn(progress.AppID)

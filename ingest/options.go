@@ -126,6 +126,8 @@ type Options struct {
 	Backup bool
 	// Lists are written at each seal for engines that do not read the log (none).
 	Lists savepoint.ListKind
+	// SealChecksum records the checksum of a label's rows right behind its seal.
+	SealChecksum bool
 
 	// Now is the clock of the seal rule (time.Now). UntilEnd stops the lane
 	// when nothing is left to do without a new record or a later clock.

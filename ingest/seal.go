@@ -261,7 +261,29 @@ func (l *Lane) pin() error {
 			l.o.Log.Warn("the backup of a savepoint was not written", l.fields("err", err.Error())...)
 		}
 	}
-	return l.list(l.base)
+	if err := l.list(l.base); err != nil {
+		return err
+	}
+	return l.recordChecksum()
+}
+
+// recordChecksum records the checksum of the rows of a seal, in a commit of its own. The
+// seal stands without it: where it can't be computed, `gscd maintain` tries again.
+func (l *Lane) recordChecksum() error {
+	if !l.o.SealChecksum {
+		return nil
+	}
+	done, err := savepoint.RecordChecksums(l.ctx, l.table, savepoint.ChecksumOptions{Only: []int64{l.base.Version()}})
+	if err != nil {
+		if errors.Is(err, l.ctx.Err()) {
+			return err
+		}
+		l.o.Log.Warn("the checksum of a savepoint was not recorded", l.fields("err", err.Error())...)
+	}
+	if len(done) == 0 {
+		return nil
+	}
+	return l.takeUp()
 }
 
 // wantsLists: something is written at seals for engines that do not read the log.

@@ -82,6 +82,8 @@ func ReadChecksum(ctx context.Context, store objstore.Store, s *delta.Snapshot, 
 
 // ChecksumOptions say how RecordChecksums works.
 type ChecksumOptions struct {
+	// Only names the versions to look at; nil are all savepoints.
+	Only []int64
 	// DryRun computes nothing, and tells which versions lack a checksum.
 	DryRun   bool
 	Progress func(what string, done, total int)
@@ -117,7 +119,7 @@ func RecordChecksums(ctx context.Context, table *delta.Table, o ChecksumOptions)
 	var base *checksumBase
 	pins := PinsOf(s)
 	for _, p := range pins {
-		if _, has := s.Txn(checksumPrefix + strconv.FormatInt(p.Version, 10)); !has {
+		if _, has := s.Txn(checksumPrefix + strconv.FormatInt(p.Version, 10)); !has && (o.Only == nil || slices.Contains(o.Only, p.Version)) {
 			todo = append(todo, p)
 		}
 	}

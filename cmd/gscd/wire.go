@@ -158,7 +158,7 @@ func (a *app) ingestOptions(ctx context.Context, cfg *config.Config, t *config.T
 		Late: t.Late, Future: t.Future, Truncate: t.Truncate, PartialImage: t.PartialImage, NullKey: t.NullKey,
 		NewColumn: t.NewColumn, MissingColumn: t.MissingColumn, DDL: t.DDL, BadValue: t.BadValue, Reload: t.Reload,
 		Tombstones: t.Tombstones, OnLostOffsets: t.OnLostOffsets, Compacted: t.Compacted, Start: startOf(t),
-		SealProof: t.Seal.Proof, HeartbeatTopic: t.Seal.Topic, Lists: savepoint.ListKind(t.Seal.Manifest),
+		SealProof: t.Seal.Proof, HeartbeatTopic: t.Seal.Topic, Lists: savepoint.ListKind(t.Seal.Manifest), SealChecksum: t.Seal.Checksum,
 		MaxDeleteFraction: literal(float64(t.MaxDeleteFraction)), DeadLetterFraction: literal(float64(t.DeadLetter.Limit)),
 		MaxRecord: int64(t.MaxRecord),
 		BatchRows: t.Batch.Rows, BatchBytes: int64(t.Batch.Bytes), BatchInterval: t.Batch.Interval, BatchMaxInterval: t.Batch.MaxInterval,
