@@ -35,11 +35,13 @@ const (
 	Extra     = "extra"     // the history has the key, the savepoint has not
 	Different = "different" // both have it, with other values
 	Interval  = "interval"  // an interval is empty, or is_current is not what valid_to says
+	Overlap   = "overlap"   // an interval of the key begins before the one before it has ended
+	OpenTwice = "open"      // the key has more than one open interval
 )
 
 // Fault is a key whose history is not what a savepoint says.
 type Fault struct {
-	// Label is "" for Interval.
+	// Label is "" for Interval, Overlap and OpenTwice.
 	Label   string
 	Problem string
 	Key     string
@@ -97,7 +99,7 @@ func (k *checker) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := k.intervals(ctx); err != nil {
+	if k.report.Faults, err = k.st.intervals(ctx, k.out, k.st.snapshot, k.o, k.c.Keys); err != nil {
 		return err
 	}
 	for len(labels) > 0 {
@@ -337,46 +339,4 @@ func keyText(columns *schema.Schema, key []int, row []schema.Value) string {
 		parts = append(parts, columns.Fields[k].Name+"="+text)
 	}
 	return strings.Join(parts, ",")
-}
-
-// intervals finds rows whose interval is empty, or whose is_current is not what the end says.
-func (k *checker) intervals(ctx context.Context) error {
-	columns, c := k.st.snapshot.Schema(), k.st.Columns
-	open, err := k.st.open()
-	if err != nil {
-		return err
-	}
-	names := []string{c.ValidFrom, c.ValidTo, c.IsCurrent}
-	var key []int
-	for _, stored := range k.st.Key {
-		i := columns.Index(k.st.Fields[stored])
-		if i < 0 {
-			return fmt.Errorf("the history table lacks its key column %q", k.st.Fields[stored])
-		}
-		key = append(key, i)
-		names = append(names, columns.Fields[i].Name)
-	}
-	reading, err := scan.New(k.out.Store(), k.st.snapshot, scan.Options{Columns: names})
-	if err != nil {
-		return err
-	}
-	row := make([]schema.Value, len(columns.Fields))
-	left := k.c.Keys
-	for cells, err := range reading.Rows(ctx) {
-		if err != nil {
-			return err
-		}
-		isOpen := schema.Equal(cells[1], open)
-		if !cells[0].IsNull() && isOpen == (cells[2].I != 0) && (isOpen || !cells[1].IsNull() && cells[0].I < cells[1].I) {
-			continue
-		}
-		for i, at := range key {
-			row[at] = cells[3+i]
-		}
-		k.report.Faults = append(k.report.Faults, Fault{Problem: Interval, Key: keyText(columns, key, row)})
-		if left--; left == 0 {
-			break
-		}
-	}
-	return nil
 }

@@ -13,10 +13,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gscd-io/gscd/config"
+	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/delta/expr"
 	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/query/output"
 	"github.com/gscd-io/gscd/savepoint"
+	"github.com/gscd-io/gscd/scd2"
 	"github.com/gscd-io/gscd/slice"
 	"github.com/gscd-io/gscd/slice/mysql"
 	"github.com/gscd-io/gscd/verify"
@@ -24,6 +26,7 @@ import (
 
 type verifyFlags struct {
 	asOf, against  string
+	history        string
 	key            []string
 	columns, where string
 	rangeRows      int
@@ -35,7 +38,7 @@ type verifyFlags struct {
 func newVerifyCommand(a *app) *cobra.Command {
 	var f verifyFlags
 	c := &cobra.Command{
-		Use:     "verify --as-of LABEL --against mysql://...|TABLE",
+		Use:     "verify --as-of LABEL --against mysql://...|TABLE | --history TABLE",
 		GroupID: groupChecking,
 		Short:   "Compare a day with the source's table, or with another table, row by row",
 		Long: `Reads a day and another side in full, sorts both by key, and compares row counts and hashes
@@ -53,12 +56,23 @@ A server moves on: it has the rows of a day only at that day's end. Compare with
 that was stopped there, or leave out with --where what has changed since.
 
 Columns go by name, and one that a side lacks is NULL there. 7 and 7.00 are equal, NULL and
-empty text, 0.0 and -0.0 are not. The order and the collation of the server do not matter.`,
+empty text, 0.0 and -0.0 are not. The order and the collation of the server do not matter.
+
+--history looks at a history table of gscd scd2 alone: per key no interval is empty, none
+overlaps another, at most one is open. Prints a record for each key that is not so. To
+compare a history with the days themselves: gscd scd2 --check.`,
 		Example: `  gscd verify --as-of 2022-07-16 --against mysql://reader@replica:3306/shop/user_dim
   gscd verify --as-of 2022-07-16 --against mysql://reader@db/shop/orders --where "updated_at < '2022-07-17'"
-  gscd verify --as-of 2022-07-16 --against s3://other/user_dim@2022-07-16 --format jsonl`,
+  gscd verify --as-of 2022-07-16 --against s3://other/user_dim@2022-07-16 --format jsonl
+  gscd verify --history s3://lake/user_dim_history`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if f.history != "" {
+				if f.asOf != "" || f.against != "" {
+					return usagef("--history looks at one table alone: leave out --as-of and --against")
+				}
+				return a.verifyHistory(c.Context(), f)
+			}
 			if f.asOf == "" || f.against == "" {
 				return usagef("give --as-of LABEL and --against mysql://USER@HOST/DATABASE/TABLE or a table")
 			}
@@ -71,6 +85,7 @@ empty text, 0.0 and -0.0 are not. The order and the collation of the server do n
 	flags := c.Flags()
 	flags.StringVar(&f.asOf, "as-of", "", "the `label` whose rows are compared")
 	flags.StringVar(&f.against, "against", "", "the other side: mysql://USER@HOST/DATABASE/TABLE, or a `table`, also TABLE@LABEL")
+	flags.StringVar(&f.history, "history", "", "a history `table` whose intervals are looked at, alone")
 	flags.StringArrayVar(&f.key, "key", nil, "the `columns` of the key, A,B, of a table that has none")
 	flags.StringVar(&f.columns, "columns", "", "compare these `columns` beside the key: A,B")
 	flags.StringVar(&f.where, "where", "", "compare the rows of both sides for which an `expression` is true")
@@ -81,6 +96,41 @@ empty text, 0.0 and -0.0 are not. The order and the collation of the server do n
 	flags.StringVar(&f.temp, "temp-dir", "", "`folder` for what goes to disk (default: that of the system)")
 	a.addOutsideFlag(c)
 	return c
+}
+
+// verifyHistory looks at the intervals of a history table.
+func (a *app) verifyHistory(ctx context.Context, f verifyFlags) error {
+	o := scd2.CheckOptions{Keys: f.limit, TempDir: f.temp}
+	var memory config.Size
+	if err := memory.UnmarshalText([]byte(f.memory)); err != nil {
+		return usagef("--memory-limit: %w", err)
+	}
+	o.Memory = int64(memory)
+	store, err := a.openStore(ctx, f.history)
+	if err != nil {
+		return err
+	}
+	r, err := scd2.CheckIntervals(ctx, delta.New(store), o)
+	if err != nil {
+		return err
+	}
+	w, err := a.printRecords("problem", "key")
+	if err != nil {
+		return err
+	}
+	for _, fault := range r.Faults {
+		if err := w.Write(fault.Problem, fault.Key); err != nil {
+			return err
+		}
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	if n := len(r.Faults); n > 0 {
+		return nof("%s at version %d: the intervals of %d keys or more are not sound", store, r.Version, n)
+	}
+	a.noticef("%s at version %d: the intervals of every key are sound", store, r.Version)
+	return nil
 }
 
 func (a *app) verify(ctx context.Context, f verifyFlags) error {
