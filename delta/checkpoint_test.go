@@ -2,6 +2,7 @@ package delta_test
 
 import (
 	"context"
+	"crypto/md5"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -125,8 +126,9 @@ func TestCheckpointHoldsEverything(t *testing.T) {
 		t.Errorf("%+v, want %d actions", result, want)
 	}
 	hint, err := store.Get(ctx, deltalog.HintKey)
-	if want := fmt.Sprintf(`{"version":2,"size":9,"sizeInBytes":%d,"numOfAddFiles":3}`, result.Bytes); err != nil || string(hint) != want {
-		t.Errorf("hint %s, want %s", hint, want)
+	want := fmt.Sprintf(`"numOfAddFiles"=3,"size"=9,"sizeInBytes"=%d,"version"=2`, result.Bytes) // Delta protocol, "JSON checksum"
+	if sum := md5.Sum([]byte(want)); err != nil || string(hint) != fmt.Sprintf(`{"version":2,"size":9,"sizeInBytes":%d,"numOfAddFiles":3,"checksum":"%x"}`, result.Bytes, sum) {
+		t.Errorf("hint %s, its checksum is to be the MD5 of %s", hint, want)
 	}
 	// The log before is not needed any more.
 	for v := range int64(2) {

@@ -344,7 +344,7 @@ func (w *world) needed(t *testing.T, location string) map[string]bool {
 		}
 		for _, p := range savepoint.PinsOf(s) {
 			if v == versions[len(versions)-1] {
-				needed[fmt.Sprintf("%s%020d.json", savepoint.ChecksumFolder, p.Version)] = true
+				needed[fmt.Sprintf("%sv%d.json", savepoint.ChecksumFolder, p.Version)] = true
 			}
 		}
 		for _, a := range s.Files() {

@@ -105,7 +105,7 @@ func TestColumnsByFieldID(t *testing.T) {
 	if c := f.Columns(); len(c) != 2 || c[1] != (parquet.FileColumn{Name: "col-b", FieldID: 9, Physical: "BYTE_ARRAY STRING"}) {
 		t.Errorf("columns %+v", c)
 	}
-	if kv := f.KeyValue(); len(kv) != 1 || kv["a"] != "b" {
+	if kv := f.KeyValue(); len(kv) != 2 || kv["a"] != "b" || len(kv["gscd.sha256"]) != 64 {
 		t.Errorf("key-value pairs %v", kv)
 	}
 }

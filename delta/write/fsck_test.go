@@ -3,6 +3,7 @@ package write_test
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +13,9 @@ import (
 	"github.com/gscd-io/gscd/delta/scan"
 	"github.com/gscd-io/gscd/delta/write"
 )
+
+// sumOfCommit is what a commit says of its own bytes.
+var sumOfCommit = regexp.MustCompile(`,"sha256":"[0-9a-f]{64}"`)
 
 // Logs that lie about a file are told from damaged files, and corrected where the file
 // itself is whole.
@@ -50,6 +54,7 @@ func TestRestateFiles(t *testing.T) {
 				if lied == string(log) {
 					t.Fatalf("nothing to lie about in %s", log)
 				}
+				lied = sumOfCommit.ReplaceAllString(lied, "") // or nothing else of it would be believed
 				if err := table.Store().Put(ctx, key, []byte(lied)); err != nil {
 					t.Fatal(err)
 				}
