@@ -140,7 +140,7 @@ tables:
     bad_value: dead_letter
     compacted: refuse
     dead_letter: {limit: 0, to: "topic:shop.dead"}
-    seal: {proof: heartbeat, topic: beats}
+    seal: {proof: heartbeat, topic: beats, checksum: true}
     retention: {history: 2d, savepoints: keep 90 days then month ends for 7y, rolled_back: 2w}
   - location: file:///lake/order_fact/
     topics: [shop.orders, shop.orders_old]
@@ -175,7 +175,7 @@ func TestExample(t *testing.T) {
 			Reload: "replace", MaxDeleteFraction: .125, Tombstones: "ignore", TombstonesChosen: true, Mode: "upsert",
 			PartialImage: "merge", NullKey: "value", NewColumn: "add", MissingColumn: "keep", DDL: "follow",
 			BadValue: "dead_letter", Compacted: "refuse", DeadLetter: DeadLetter{0, "topic:shop.dead"}, MaxRecord: 64 << 20,
-			Seal: Seal{"heartbeat", "beats", "none"},
+			Seal: Seal{Proof: "heartbeat", Topic: "beats", Checksum: true, Manifest: "none"},
 			Retention: Retention{
 				History: 48 * time.Hour, RolledBack: 14 * 24 * time.Hour,
 				Savepoints: Policy{Keep: Span{90, "day"}, Then: []Stage{{Ends: "month", Until: Span{7, "year"}}}},
