@@ -12,6 +12,7 @@ import (
 	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/delta/upsert"
 	"github.com/gscd-io/gscd/progress"
+	"github.com/gscd-io/gscd/savepoint"
 )
 
 // Small files are joined: every batch brings one, each file costs a line of
@@ -107,20 +108,28 @@ func (f *facts) merge(other facts) {
 	}
 }
 
-// pinnedFiles are the data files of the last seal.
+// pinnedFiles are the data files of the last seal, or where its savepoint was deleted of
+// the one before.
 func (l *Lane) pinnedFiles() (map[string]bool, error) {
 	if l.pinned != nil {
 		return l.pinned, nil
 	}
 	pinned := map[string]bool{}
-	if l.p.LastSeal >= 0 {
-		s, err := l.table.SnapshotAt(l.ctx, l.p.LastSeal)
+	for _, p := range slices.Backward(savepoint.PinsOf(l.base)) {
+		if p.Version > l.p.LastSeal {
+			continue // under a name, or rolled back
+		}
+		s, err := l.table.SnapshotAt(l.ctx, p.Version)
+		if errors.Is(err, delta.ErrVersionNotFound) {
+			continue // it was deleted, and vacuumed, since
+		}
 		if err != nil {
-			return nil, fmt.Errorf("table %s: open the last savepoint: %w", l.o.Name, err)
+			return nil, fmt.Errorf("table %s: open the savepoint %s: %w", l.o.Name, p.Names[0], err)
 		}
 		for _, add := range s.Files() {
 			pinned[add.Path] = true
 		}
+		break
 	}
 	l.pinned = pinned
 	return pinned, nil
