@@ -2,6 +2,7 @@ package delta
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -150,8 +151,8 @@ func oldestKept(commits []deltalog.Commit, at time.Time) int64 {
 }
 
 // tailStart picks the checkpoint, at or below a version, that the newest part of
-// the log shall begin with: with its commit file, and proved readable. nil
-// where there is none.
+// the log shall begin with: with its commit file, and proved readable. One that is
+// damaged is passed over, and less of the log goes. nil where there is none.
 func (t *Table) tailStart(ctx context.Context, l *deltalog.Listing, version int64) (*deltalog.Checkpoint, checkpoint.Written, error) {
 	for _, c := range slices.Backward(l.Checkpoints) {
 		if c.Version > version {
@@ -161,6 +162,9 @@ func (t *Table) tailStart(ctx context.Context, l *deltalog.Listing, version int6
 			continue
 		}
 		state, err := t.readCheckpoint(ctx, &c)
+		if errors.Is(err, ErrCorrupt) {
+			continue
+		}
 		if err != nil {
 			return nil, checkpoint.Written{}, err
 		}
@@ -232,6 +236,23 @@ func (t *Table) deadSidecars(ctx context.Context, l *deltalog.Listing, victims [
 	return slices.DeleteFunc(dead, func(f deltalog.File) bool { return named[f.Key] }), nil
 }
 
+// standsAlone tells that a version needs no commit before it. Its checkpoint is read, once:
+// as long as the commit before it is still there, which else would go with a torn one.
+func (t *Table) standsAlone(ctx context.Context, l *deltalog.Listing, version int64) (bool, error) {
+	c, ok := l.Checkpoint(version)
+	if !ok {
+		return false, nil
+	}
+	if _, before := l.Commit(version - 1); !before {
+		return true, nil
+	}
+	_, err := t.readCheckpoint(ctx, &c)
+	if errors.Is(err, ErrCorrupt) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // fortify makes every pinned version below start readable by itself.
 func (t *Table) fortify(ctx context.Context, l *deltalog.Listing, start int64, options CleanOptions) ([]int64, error) {
 	pinned := slices.Clone(options.Pinned)
@@ -244,7 +265,9 @@ func (t *Table) fortify(ctx context.Context, l *deltalog.Listing, start int64, o
 		if _, err := l.Segment(version); err != nil {
 			return islands, fmt.Errorf("pinned: %w", err)
 		}
-		if _, ok := l.Checkpoint(version); ok {
+		if sound, err := t.standsAlone(ctx, l, version); err != nil {
+			return islands, err
+		} else if sound {
 			continue
 		}
 		islands = append(islands, version)

@@ -134,6 +134,36 @@ func TestCleanLogRepairsTheHintFirst(t *testing.T) {
 	}
 }
 
+// A checkpoint of which half is there is none to begin the log with: the one before is.
+// That of a pinned version is written again before what it is made of goes.
+func TestCleanLogPassesATornCheckpoint(t *testing.T) {
+	c, store, table, states := history(t, 42)
+	data, err := store.Get(ctx, deltalog.CheckpointKey(30))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Put(ctx, deltalog.CheckpointKey(30), data[:len(data)/2]); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Put(ctx, deltalog.CheckpointKey(10), data[:len(data)/3]); err != nil { // of a pinned version
+		t.Fatal(err)
+	}
+	c.advance(2 * time.Hour)
+	report, err := table.CleanLog(ctx, delta.CleanOptions{Pinned: []int64{10}, KeepSince: c.at.Add(-10 * time.Hour)})
+	if err != nil || report.Start != 20 || !slices.Equal(report.Islands, []int64{10}) {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	versions, err := table.Versions(ctx)
+	if err != nil || deltalog.Ranges(versions) != "10, 20-41" {
+		t.Errorf("versions %s, %v", deltalog.Ranges(versions), err)
+	}
+	for _, v := range versions {
+		if s, err := table.SnapshotAt(ctx, v); err != nil || state(s) != states[v] {
+			t.Errorf("version %d: %v", v, err)
+		}
+	}
+}
+
 func TestCleanLogKeepsWhatItMust(t *testing.T) {
 	c, store, table, _ := history(t, 25)
 	before := keys(t, store, "")

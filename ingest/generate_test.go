@@ -75,6 +75,12 @@ func draw(r *rand.Rand) features {
 	return f
 }
 
+// mayLack reports that updates may lack a column of the table, as they do once another
+// engine has added one: these are partial images then, see draw.
+func (f *features) mayLack() bool {
+	return !f.grow && !f.stale && !f.reload && (f.partitions == 1 || !f.truncates && !f.keyChanges && !f.load)
+}
+
 // alone leaves out what stands in no order to the rows of another engine: these have no
 // place in the source's order but that of the moment.
 func (f *features) alone() {

@@ -131,13 +131,13 @@ func newScenario(seed uint64) *scenario {
 	sc.key = src.key
 	sc.steps = script(r, sc, at)
 	if sc.f.foreign || beside.IntN(3) == 0 {
-		sc.steps = withOperators(beside, sc.steps, sc.f.foreign)
+		sc.steps = withOperators(beside, sc.steps, &sc.f)
 	}
 	sc.o = ingest.Options{
 		Name: "t", Calendar: cal, Key: src.key, DriftIdle: 5 * time.Minute, MaxClockSkew: 5 * time.Minute,
 		Late: sc.rules.late, Future: sc.rules.future, Tombstones: sc.rules.tombstones, MaxDeleteFraction: 1, UntilEnd: true,
 		BatchRows: pick(r, 1, 2, 3, 7, 20, 1000), PollRecords: pick(r, 1, 3, 20, 1000), Decoders: 1 + r.IntN(2),
-		CheckpointEvery: pick(r, int64(1), 2, 5, 20), CopyOnWrite: yes(.2), Backup: yes(.1),
+		CheckpointEvery: pick(r, int64(1), 2, 5, 20), CopyOnWrite: yes(.2), Backup: yes(.1), SealChecksum: seed%4 == 1,
 		Decode: decode.Options{KeyColumns: src.key, Tombstones: sc.rules.tombstones},
 	}
 	if yes(.2) {
@@ -230,9 +230,9 @@ func script(r *rand.Rand, sc *scenario, at []int64) []step {
 }
 
 // withOperators puts what people and schedulers do between the steps, and into some.
-func withOperators(r *rand.Rand, steps []step, foreign bool) (out []step) {
+func withOperators(r *rand.Rand, steps []step, f *features) (out []step) {
 	kinds := []string{"optimize", "vacuum", "vacuum", "name", "unpin", "force", "config", "column", "rollback"}
-	if foreign {
+	if f.foreign {
 		kinds = append(kinds, "foreign", "foreign", "foreign", "foreign", "foreign", "foreign")
 	}
 	for i, s := range steps {
@@ -243,6 +243,9 @@ func withOperators(r *rand.Rand, steps []step, foreign bool) (out []step) {
 		out = append(out, s)
 		for i < len(steps)-1 && r.IntN(2) == 0 {
 			o := step{what: pick(r, kinds...), wait: s.wait, seed: r.Uint64(), to: r.IntN(5)}
+			if o.what == "column" && !f.mayLack() {
+				o.what = "name"
+			}
 			for o.what != "column" && o.what != "foreign" && r.IntN(4) == 0 {
 				o.faults = append(o.faults, fault{pick(r, "crash", "lost", "error", "unknown", "never"), 1 + int64(r.IntN(pick(r, 5, 20, 80)))})
 			}
@@ -292,8 +295,8 @@ func (sc *scenario) print() string {
 	var b strings.Builder
 	o := sc.o
 	fmt.Fprintf(&b, "calendar %s, features %+v\n", sc.rules.cal, sc.f)
-	fmt.Fprintf(&b, "key %v late %s future %s tombstones %q batch %d poll %d fetch %d copy-on-write %v partition by %v checkpoint every %d local %v backup %v change data from step %d\nnull keys %s partial %s bad value %s reload %s\n",
-		o.Key, o.Late, o.Future, o.Tombstones, o.BatchRows, o.PollRecords, sc.most, o.CopyOnWrite, o.PartitionBy, o.CheckpointEvery, sc.local, o.Backup, sc.feeds, o.NullKey, o.PartialImage, o.BadValue, o.Reload)
+	fmt.Fprintf(&b, "key %v late %s future %s tombstones %q batch %d poll %d fetch %d copy-on-write %v partition by %v checkpoint every %d local %v backup %v change data from step %d\nnull keys %s partial %s bad value %s reload %s seal checksum %v\n",
+		o.Key, o.Late, o.Future, o.Tombstones, o.BatchRows, o.PollRecords, sc.most, o.CopyOnWrite, o.PartitionBy, o.CheckpointEvery, sc.local, o.Backup, sc.feeds, o.NullKey, o.PartialImage, o.BadValue, o.Reload, o.SealChecksum)
 	for _, s := range sc.steps {
 		fmt.Fprintf(&b, "  %s\n", s)
 	}

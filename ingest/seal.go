@@ -273,7 +273,7 @@ func (l *Lane) recordChecksum() error {
 	if !l.o.SealChecksum {
 		return nil
 	}
-	done, err := savepoint.RecordChecksums(l.ctx, l.table, savepoint.ChecksumOptions{Only: []int64{l.base.Version()}})
+	done, err := savepoint.RecordChecksums(l.ctx, l.table, savepoint.ChecksumOptions{Seal: l.base})
 	if err != nil {
 		if errors.Is(err, l.ctx.Err()) {
 			return err

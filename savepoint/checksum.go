@@ -82,8 +82,9 @@ func ReadChecksum(ctx context.Context, store objstore.Store, s *delta.Snapshot, 
 
 // ChecksumOptions say how RecordChecksums works.
 type ChecksumOptions struct {
-	// Only names the versions to look at; nil are all savepoints.
-	Only []int64
+	// Seal, where it is set, is a savepoint's version: it alone is looked at, and its
+	// checksum is recorded in the version behind it, or not at all where that is taken.
+	Seal *delta.Snapshot
 	// DryRun computes nothing, and tells which versions lack a checksum.
 	DryRun   bool
 	Progress func(what string, done, total int)
@@ -108,9 +109,11 @@ const checksumsAtOnce = 50
 // day. A running ingester passes over the commits. What was recorded before an error is
 // in the result.
 func RecordChecksums(ctx context.Context, table *delta.Table, o ChecksumOptions) (done []RecordedChecksum, err error) {
-	s, err := table.Snapshot(ctx)
-	if err != nil {
-		return nil, err
+	s := o.Seal
+	if s == nil {
+		if s, err = table.Snapshot(ctx); err != nil {
+			return nil, err
+		}
 	}
 	if _, err := SettingsOf(s); err != nil {
 		return nil, err
@@ -119,7 +122,7 @@ func RecordChecksums(ctx context.Context, table *delta.Table, o ChecksumOptions)
 	var base *checksumBase
 	pins := PinsOf(s)
 	for _, p := range pins {
-		if _, has := s.Txn(checksumPrefix + strconv.FormatInt(p.Version, 10)); !has && (o.Only == nil || slices.Contains(o.Only, p.Version)) {
+		if _, has := s.Txn(checksumPrefix + strconv.FormatInt(p.Version, 10)); !has && (o.Seal == nil || p.Version == s.Version()) {
 			todo = append(todo, p)
 		}
 	}
@@ -148,7 +151,7 @@ func RecordChecksums(ctx context.Context, table *delta.Table, o ChecksumOptions)
 			waiting = append(waiting, made)
 		}
 		if len(waiting) > 0 && (len(waiting) == checksumsAtOnce || i == len(todo)-1) {
-			if err := commitChecksums(ctx, table, waiting); err != nil {
+			if committed, err := commitChecksums(ctx, table, o.Seal, waiting); err != nil || !committed {
 				return done, err
 			}
 			done, waiting = append(done, waiting...), nil
@@ -217,20 +220,23 @@ func checksumOf(ctx context.Context, table *delta.Table, p Pin, base *checksumBa
 	return made, s, nil
 }
 
-// commitChecksums writes the files of checksums and binds them in one commit without data.
-func commitChecksums(ctx context.Context, table *delta.Table, list []RecordedChecksum) error {
+// commitChecksums writes the files of checksums and binds them in one commit without data,
+// where base is not nil in the version behind it or in none.
+func commitChecksums(ctx context.Context, table *delta.Table, base *delta.Snapshot, list []RecordedChecksum) (committed bool, err error) {
 	bound := map[int64]int64{}
 	for _, c := range list {
 		data, number := c.file()
 		if err := table.Store().Put(ctx, checksumKey(c.Version), data); err != nil {
-			return fmt.Errorf("record the checksum of version %d: %w", c.Version, err)
+			return false, fmt.Errorf("record the checksum of version %d: %w", c.Version, err)
 		}
 		bound[c.Version] = number
 	}
 	for range editAttempts {
-		s, err := table.Snapshot(ctx)
-		if err != nil {
-			return err
+		s := base
+		if s == nil {
+			if s, err = table.Snapshot(ctx); err != nil {
+				return false, err
+			}
 		}
 		tx := delta.NewTransaction(table, s)
 		for _, c := range list {
@@ -239,13 +245,13 @@ func commitChecksums(ctx context.Context, table *delta.Table, list []RecordedChe
 		tx.SetCommitInfo("CHECKSUM", map[string]string{"versions": strconv.Itoa(len(list)), "last": list[len(list)-1].Names[0]}, nil, nil)
 		out, err := tx.Commit(ctx)
 		if err != nil {
-			return fmt.Errorf("record checksums: %w", err)
+			return false, fmt.Errorf("record checksums: %w", err)
 		}
-		if out.Committed {
-			return nil
+		if out.Committed || base != nil {
+			return out.Committed, nil
 		}
 	}
-	return fmt.Errorf("record checksums: %d attempts met other commits; try again", editAttempts)
+	return false, fmt.Errorf("record checksums: %d attempts met other commits; try again", editAttempts)
 }
 
 // keepsChecksum keeps the checksums of pinned versions, and of those sealed since.
