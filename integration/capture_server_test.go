@@ -181,7 +181,19 @@ func TestCaptureServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	newest, _ := rows.GetString(0, 0)
-	m.run("PURGE BINARY LOGS TO '" + newest + "'")
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+		m.run("PURGE BINARY LOGS TO '" + newest + "'")
+		logs, err := m.root.Execute("SHOW BINARY LOGS")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if oldest, _ := logs.GetString(0, 0); oldest == newest {
+			break
+		}
+		if time.Now().After(end) { // the server keeps them while a connection still reads them
+			t.Fatal("the old logs do not go")
+		}
+	}
 	if err := r.run(); !errors.Is(err, dbserver.ErrLogGone) {
 		t.Fatalf("the log is gone: %v", err)
 	}

@@ -91,8 +91,8 @@ func manyTablesOn(t *testing.T, b *broker, name, root string, environment []stri
 	}
 	t.Logf("%s: idle, a minute: requests to Kafka %s, calls of the storage %s; RSS %s, %.0f goroutines", name,
 		perMinute("gscd_kafka_requests_total", "request"), perMinute("gscd_store_requests_total", "op"), m.rss(), after["go_goroutines"])
-	if n := after.sum("gscd_store_requests_total", "") - before.sum("gscd_store_requests_total", ""); n != 0 {
-		t.Errorf("the storage was called %v times while nothing happened", n)
+	if n := after.sum("gscd_store_requests_total", "") - before.sum("gscd_store_requests_total", ""); n > manyTables*idle.Minutes() {
+		t.Errorf("the storage was called %v times while nothing happened: a table looks once a minute whether others have committed", n)
 	}
 	if n := (after[`gscd_kafka_requests_total{request="Metadata"}`] - before[`gscd_kafka_requests_total{request="Metadata"}`]) / idle.Minutes(); n > 5 {
 		t.Errorf("metadata was asked for %v times a minute by %d tables", n, manyTables)
