@@ -11,6 +11,7 @@ import (
 	"github.com/gscd-io/gscd/delta/objstore"
 	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/delta/upsert"
+	"github.com/gscd-io/gscd/savepoint"
 )
 
 // successor has another ingester work on the table while one is frozen that began at
@@ -19,11 +20,29 @@ import (
 // committed yet, and may still take the table.
 func (tr *trial) successor(start int64, work func()) int64 {
 	before := tr.newest()
+	took := before > start && tr.epochAt(before) > tr.epochAt(start) // it may have switched on change data alone
 	work()
-	if now := tr.newest(); now > before && before > start {
+	if now := tr.newest(); now > before && took {
 		return now
 	}
 	return -1
+}
+
+// epochAt is the owner's epoch at a version, 0 before the first.
+func (tr *trial) epochAt(version int64) int64 {
+	if version < 0 {
+		return 0
+	}
+	table := delta.New(tr.store)
+	s, err := table.SnapshotAt(ctx, version)
+	if err != nil {
+		return 0
+	}
+	p, err := savepoint.ProgressOf(ctx, table, s)
+	if err != nil {
+		return 0
+	}
+	return p.OwnerEpoch
 }
 
 // usurp is another ingester that takes the table, and ends in the middle of its work.
