@@ -450,14 +450,20 @@ func (l *Lane) take(p *snapshotter.Partition, r *change.Record, c *change.Change
 			}
 		}
 		if rej == nil {
-			if sentAgain(p, c, old) {
+			again := sentAgain(p, c, old)
+			var t int64
+			var own bool
+			t, own, rej = l.o.eventTime(r, c)
+			switch {
+			case rej == nil && again: // a duplicate like the delete before it
+				if !own {
+					l.p.Counts.Replaced++
+				}
+				p.Watermark = max(p.Watermark, t)
 				l.p.Counts.Duplicates++
 				l.p.Totals.Duplicates++
 				return false, nil
-			}
-			var t int64
-			var own bool
-			if t, own, rej = l.o.eventTime(r, c); rej == nil {
+			case rej == nil:
 				return l.takeJudged(p, r, c, old, new, t, own)
 			}
 		}

@@ -343,6 +343,10 @@ func (m *model) partition(p int32, loads *[]*load) []*verdict {
 			v.fate, v.deadIn = "dead", v.open
 			continue
 		}
+		if e.kind == tombstone && i > 0 && out[i-1].fate == "duplicate" && out[i-1].op == 'd' && out[i-1].old == e.old {
+			v.fate = "duplicate" // it came with a delete that was sent again
+			continue
+		}
 		isRead := e.kind == fullRead || e.kind == loneRead
 		if past.repeats(v, isRead) {
 			v.fate = "duplicate"
