@@ -45,7 +45,7 @@ func checkWidenings(fields []schema.Field) error {
 // Widens reports whether every value of one type is one of the other (Delta
 // protocol, "Type Widening", supported type changes).
 func Widens(from, to schema.Type) bool {
-	integer := from.Primitive >= schema.Byte && from.Primitive <= schema.Long
+	integer := from.IsInteger()
 	switch to.Primitive {
 	case schema.Short, schema.Integer, schema.Long:
 		return integer && from.Primitive < to.Primitive

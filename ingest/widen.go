@@ -12,13 +12,11 @@ import (
 // CheckWidening refuses a wider type for a column of the key where keys of the old one
 // would not be found any more. The error wraps ErrRefused.
 func CheckWidening(key []string, column string, from, to schema.Type) error {
-	if slices.Contains(key, column) && !(isInteger(from) && isInteger(to)) {
+	if slices.Contains(key, column) && !(from.IsInteger() && to.IsInteger()) {
 		return fmt.Errorf("%w: the column %s belongs to the table's key, which is told apart by %s: a key of integers can become one of larger integers, any other asks for a new table", ErrRefused, column, from)
 	}
 	return nil
 }
-
-func isInteger(t schema.Type) bool { return t.Primitive >= schema.Byte && t.Primitive <= schema.Long }
 
 // wasWidened reports that all rows of a column were written anew in a wider type: no file
 // of the version before is left.

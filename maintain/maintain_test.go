@@ -158,7 +158,7 @@ func TestDeadRowsGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := s.NumFiles(); n != 2 {
-		t.Skipf("%d files: the ingester has cleaned by itself", n)
+		t.Fatalf("%d files: the ingester has cleaned by itself, and nothing is left to do", n)
 	}
 	o := options(later())
 	o.Thresholds.ExtraFiles = 10

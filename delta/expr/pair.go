@@ -27,7 +27,7 @@ func pairOrder(a, b schema.Type) func(x, y schema.Value) int {
 }
 
 func isExact(t schema.Type) bool {
-	return t.Primitive >= schema.Byte && t.Primitive <= schema.Long || t.Primitive == schema.DecimalType
+	return t.IsInteger() || t.Primitive == schema.DecimalType
 }
 
 func isFloatType(t schema.Type) bool {

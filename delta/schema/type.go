@@ -133,5 +133,8 @@ func ParsePrimitive(s string) (Type, error) {
 	return Type{}, fmt.Errorf("%w: %q", ErrType, s)
 }
 
+// IsInteger reports whether the type is byte, short, integer or long.
+func (t Type) IsInteger() bool { return t.Primitive >= Byte && t.Primitive <= Long }
+
 // IsLeaf reports whether the type has no parts.
 func (t Type) IsLeaf() bool { return t.Primitive < Struct }
