@@ -44,6 +44,7 @@ var layers = []rule{
 	{"delta/deltalog", []string{"delta/selfsum", "delta/checkpoint", "delta/parquet", "delta/stats", "delta/dv", "delta/action", "delta/objstore"}},
 	{"delta", []string{"delta/selfsum", "delta/deltalog", "delta/checkpoint", "delta/parquet", "delta/stats", "delta/dv", "delta/action", "delta/objstore"}},
 	{"delta/upsert", []string{"delta"}},
+	{"delta/compact", nil}, // decisions on numbers alone
 	{"delta/layout", []string{"delta"}},
 	{"delta/clone", []string{"delta"}},
 	{"delta/expr", nil},
