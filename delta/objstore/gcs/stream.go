@@ -127,14 +127,16 @@ func (w *writer) send(ctx context.Context, last bool) error {
 		w.unsure = false
 		switch {
 		case done && last:
-			w.at, w.buf = end, w.buf[:0]
+			w.at, w.buf = end, nil
 			return nil
 		case done, has < w.at, has > end:
 			return fmt.Errorf("the upload has %d bytes, and %d to %d were sent: %w", has, w.at, end, errNotGCS)
 		case has == w.at && !asks: // nothing was taken
 			return io.ErrUnexpectedEOF
 		}
-		w.buf = w.buf[:copy(w.buf, w.buf[has-w.at:])]
+		// In memory of its own: where the answer came before all was sent, the transport may
+		// still read what was handed to it.
+		w.buf = append(make([]byte, 0, cap(w.buf)), w.buf[has-w.at:]...)
 		w.at = has
 		if len(w.buf) == 0 && !last {
 			return nil
