@@ -17,7 +17,7 @@ import (
 // per key onto what the table has, changes of later labels, dead letters.
 type batch struct {
 	entries []entry
-	index   map[string]int32
+	index   keyTable
 	// killed are rows of the table that a truncate or a replacing load took away.
 	killed      map[uint32]*dv.Bitmap
 	killedCount int64
@@ -93,7 +93,7 @@ func (l *Lane) countRows() *rowCounts {
 // hasRows reports whether it knows of any row.
 func (b *batch) hasRows() bool { return len(b.entries) > 0 || b.killedCount > 0 }
 
-func newBatch() *batch { return &batch{index: map[string]int32{}} }
+func newBatch() *batch { return &batch{index: newKeyTable()} }
 
 // maxReused bounds the entries whose memory a batch hands on to the next.
 const maxReused = 1 << 18
@@ -104,7 +104,7 @@ func (b *batch) next() *batch {
 		return newBatch()
 	}
 	clear(b.entries)
-	clear(b.index)
+	b.index.clear()
 	return &batch{entries: b.entries[:0], index: b.index}
 }
 
@@ -112,7 +112,11 @@ func (b *batch) next() *batch {
 // not have it. The pointer is good until the next call.
 func (l *Lane) stand(key string) *entry {
 	b := l.batch
-	if i, ok := b.index[key]; ok {
+	if n := len(b.entries); n > 0 && b.entries[n-1].key == key { // one change asks several times
+		return &b.entries[n-1]
+	}
+	i, found := b.index.find(key, b.entries)
+	if found {
 		return &b.entries[i]
 	}
 	e := entry{key: key}
@@ -121,9 +125,8 @@ func (l *Lane) stand(key string) *entry {
 	} else if m, ok := l.markers.Get(key, l.state().Open); ok {
 		e.meta, e.known = m, true
 	}
-	b.index[key] = int32(len(b.entries))
 	b.entries = append(b.entries, e)
-	return &b.entries[len(b.entries)-1]
+	return &b.entries[i]
 }
 
 func (b *batch) isKilled(ref upsert.Ref) bool {

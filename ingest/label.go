@@ -62,6 +62,9 @@ func (l *Lane) keys(c *change.Change, partition int32, offset int64) (old, new s
 	}
 	of := func(cols *change.Columns, cells []schema.Value) (string, *rejection) {
 		k, err := l.keyOf(cols, cells)
+		if err == nil {
+			return k, nil // before bad, which would be allocated
+		}
 		var bad *badValue
 		if errors.As(err, &bad) {
 			return "", &rejection{"key", bad.err.Error(), bad.column}

@@ -122,6 +122,9 @@ func (c *chunk) decode(decoders map[string]decode.Decoder, o *Options) error {
 // schemaOutage gives the error of a record that must wait for its schema, nil for
 // all others.
 func schemaOutage(err error) error {
+	if err == nil {
+		return nil // before wait, which would be allocated
+	}
 	var wait *decode.SchemaError
 	if errors.As(err, &wait) {
 		return &SourceError{wait.Retryable, err}
