@@ -170,7 +170,7 @@ func BenchmarkIngestChangeData(b *testing.B) {
 }
 
 // cpuTime is what the process has used of the processors.
-func cpuTime(b *testing.B) time.Duration {
+func cpuTime(b testing.TB) time.Duration {
 	b.Helper()
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
