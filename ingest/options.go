@@ -215,6 +215,7 @@ func (o *Options) setDefaults() {
 	if o.Append && len(o.Key) == 0 {
 		o.Key = AppendKey
 	}
+	o.Decode.Room = len(Hidden)
 	if s := o.SchemaTopic; s != nil {
 		s.History = decode.NewSchemaHistory(s.Topic, o.MaxClockSkew.Microseconds())
 		o.Decode.History = s.History

@@ -27,7 +27,7 @@ func TestDecoderPanics(t *testing.T) {
 	var d decode.Decoder = brokenDecoder{}
 	c := &chunk{records: []*change.Record{{Offset: 7}}, changes: make([]change.Change, 1), errs: make([]error, 1), format: "broken"}
 	c.broken = Caught(func() error {
-		return c.decode(map[string]decode.Decoder{"broken": d}, &Options{})
+		return c.decode(map[string]decode.Decoder{"broken": d}, &change.Arena{}, &Options{})
 	})
 	var broken *PanicError
 	if !errors.As(c.broken, &broken) || !strings.Contains(string(broken.Stack), "brokenDecoder") {

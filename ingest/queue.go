@@ -22,6 +22,7 @@ type queue struct {
 	bytes   int64 // of the records of pending chunks
 	dry     bool  // the last poll brought nothing
 	flying  chan polled
+	spare   []chunkRoom
 	landed  error // of a poll made ahead, for the next call of next
 	paused  map[change.PartitionID]bool
 
@@ -75,9 +76,9 @@ func newQueue(source Source, o *Options) *queue {
 	q.drop()
 	for range o.Decoders {
 		q.workers.Go(func() {
-			decoders := map[string]decode.Decoder{}
+			decoders, arena := map[string]decode.Decoder{}, &change.Arena{}
 			for c := range q.work {
-				c.broken = Caught(func() error { return c.decode(decoders, o) })
+				c.broken = Caught(func() error { return c.decode(decoders, arena, o) })
 				close(c.ready)
 			}
 		})
@@ -87,7 +88,7 @@ func newQueue(source Source, o *Options) *queue {
 
 // decode fills in changes and errs. Its own error is a *SourceError: a record must
 // wait for its schema, and so must all of the chunk.
-func (c *chunk) decode(decoders map[string]decode.Decoder, o *Options) error {
+func (c *chunk) decode(decoders map[string]decode.Decoder, arena *change.Arena, o *Options) error {
 	d := decoders[c.format]
 	if d == nil {
 		var err error
@@ -104,7 +105,6 @@ func (c *chunk) decode(decoders map[string]decode.Decoder, o *Options) error {
 		c.split(d)
 		c.rows = true
 	}
-	arena := &change.Arena{}
 	for i, r := range c.records {
 		if r.Oversize > 0 {
 			continue
@@ -223,6 +223,7 @@ func (q *queue) next(ctx context.Context, takeable func(change.PartitionID) bool
 			for len(list) > 0 && list[0].finished() {
 				q.chunks--
 				q.bytes -= list[0].bytes
+				q.recycle(list[0])
 				list = list[1:]
 			}
 			if q.pending[id] = list; len(list) == 0 {
@@ -331,7 +332,8 @@ func (q *queue) take(p polled) error {
 		records := b.Records
 		for first := true; first || len(records) > 0; first = false {
 			n := min(len(records), chunkRecords)
-			c := &chunk{id: b.ID, records: records[:n], changes: make([]change.Change, n), errs: make([]error, n), ready: make(chan struct{}), format: q.format}
+			c := q.newChunk(n)
+			c.id, c.records, c.format = b.ID, records[:n], q.format
 			records = records[n:]
 			if c.next = b.Next; len(records) > 0 {
 				c.next = records[0].Offset
@@ -349,6 +351,31 @@ func (q *queue) take(p polled) error {
 		}
 	}
 	return nil
+}
+
+// chunkRoom is the memory of a chunk that was taken, for another one.
+type chunkRoom struct {
+	changes []change.Change
+	errs    []error
+}
+
+func (q *queue) recycle(c *chunk) {
+	if len(q.spare) < lowWater && len(c.changes) >= chunkRecords {
+		clear(c.changes)
+		clear(c.errs)
+		q.spare = append(q.spare, chunkRoom{c.changes, c.errs})
+	}
+}
+
+// newChunk makes a chunk of at most chunkRecords changes.
+func (q *queue) newChunk(n int) *chunk {
+	var room chunkRoom
+	if last := len(q.spare) - 1; last >= 0 {
+		room, q.spare = q.spare[last], q.spare[:last]
+	} else {
+		room = chunkRoom{make([]change.Change, n), make([]error, n)}
+	}
+	return &chunk{changes: room.changes[:n], errs: room.errs[:n], ready: make(chan struct{})}
 }
 
 // done reports that every record was taken.

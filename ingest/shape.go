@@ -30,6 +30,7 @@ type shape struct {
 	to    []int  // wire column → table column, -1 where the table has none
 	exact []bool // the wire type is the column's: the cell goes in as it is
 	width int    // number of table columns that to was made for
+	same  bool   // the table's columns are those of the record, in this order
 	// absent are the table's columns that the record does not have;
 	// lacksOld tells that one of them was there when the open label opened.
 	absent   []int
@@ -100,6 +101,10 @@ func (c *columns) shape(w *change.Columns) *shape {
 			seen[at] = true
 		}
 	}
+	s.same = len(w.List) == len(c.list)
+	for i, at := range s.to {
+		s.same = s.same && i == at
+	}
 	for at, ok := range seen {
 		if !ok {
 			s.absent = append(s.absent, at)
@@ -145,7 +150,12 @@ func (l *Lane) layOut(c *change.Change, absent schema.Kind) ([]schema.Value, err
 		}
 	}
 	sh = l.columns.shape(c.Columns)
-	row := l.arena.Values(len(l.columns.list))
+	var row []schema.Value
+	if sh.same && c.Roomy && cap(c.After) >= len(c.After)+len(Hidden) {
+		row = c.After // it becomes the table's row where it lies
+	} else {
+		row = l.arena.Row(len(l.columns.list), len(Hidden))
+	}
 	for i, at := range sh.to {
 		if at < 0 {
 			continue

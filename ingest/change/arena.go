@@ -21,13 +21,17 @@ const (
 )
 
 // Values returns n NULL values in one slice of exactly that capacity.
-func (a *Arena) Values(n int) []schema.Value {
-	if n > len(a.values) {
-		a.values = make([]schema.Value, max(arenaValues, n))
+func (a *Arena) Values(n int) []schema.Value { return a.Row(n, 0) }
+
+// Row returns n NULL values in a slice that has room for more of them behind.
+func (a *Arena) Row(n, room int) []schema.Value {
+	all := n + room
+	if all > len(a.values) {
+		a.values = make([]schema.Value, max(arenaValues, all))
 		a.used += int64(len(a.values)) * int64(unsafe.Sizeof(schema.Value{}))
 	}
-	out := a.values[:n:n]
-	a.values = a.values[n:]
+	out := a.values[:n:all]
+	a.values = a.values[all:]
 	return out
 }
 

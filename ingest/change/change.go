@@ -172,6 +172,9 @@ type Change struct {
 	// IfThere marks a delete of a row that may never have been: without one it says
 	// nothing, and nothing of it is remembered.
 	IfThere bool
+	// Roomy tells that nobody else has After, nor the cells of its capacity: who takes
+	// the change may write to both.
+	Roomy bool
 	// Database and Table are those of the source, where Options.Source of the decoder
 	// asks for them.
 	Database, Table string

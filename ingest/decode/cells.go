@@ -14,6 +14,7 @@ import (
 type cells struct {
 	b     []byte
 	arena *change.Arena
+	room  int // cells to leave free behind a row after
 	// placeholder and its base64 form mark a cell that the source did not send.
 	placeholder, placeholder64 string
 	// empty: {} marks one.

@@ -289,10 +289,9 @@ func (d *debezium) rows(rec *change.Record, out *change.Change) error {
 		if err != nil {
 			return err
 		}
-		if out.After, err = s.row(r, e.after.members); err != nil {
+		if err = s.after(r, e.after.members, out); err != nil {
 			return err
 		}
-		out.Columns = s.cols
 		if s.timeAt >= 0 {
 			if err = s.timeFrom(out.After[s.timeAt], out); err != nil {
 				return err

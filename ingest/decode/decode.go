@@ -68,6 +68,9 @@ type Options struct {
 	// KeyColumns, where known, limits Before to these columns; cells of others
 	// are then not looked at. Names without regard to case.
 	KeyColumns []string
+	// Room is how many cells the taker of a change wants behind those of After, so that
+	// it need not copy them. Not all formats leave it.
+	Room int
 
 	columns    map[string]codec // Columns by lower-case name, hints applied
 	pattern    bool             // Source is one
@@ -159,7 +162,7 @@ func (o *Options) writtenAs(own func(ColumnSpec, codec) codec) *Options {
 }
 
 func (o *Options) cells() cells {
-	return cells{placeholder: o.UnavailableValue, placeholder64: base64.StdEncoding.EncodeToString([]byte(o.UnavailableValue))}
+	return cells{room: o.Room, placeholder: o.UnavailableValue, placeholder64: base64.StdEncoding.EncodeToString([]byte(o.UnavailableValue))}
 }
 
 // recognition is what a format says of a record under "auto".

@@ -67,6 +67,9 @@ func Fit(v schema.Value, from, to schema.Type) (schema.Value, error) {
 	if v.Kind == schema.Null || v.Kind == schema.Unavailable {
 		return v, nil
 	}
+	if v.Kind == schema.String && to.Primitive == schema.StringType || v.Kind == schema.Int && to.Primitive == schema.Long && isInteger(from) {
+		return v, nil // what most cells of records without types are
+	}
 	if from == to && from.Primitive != schema.Unknown && from.IsLeaf() {
 		return v, nil
 	}

@@ -260,8 +260,7 @@ func (f *flat) fill(rows *rowSchema, row, old []member, changed bool, out *chang
 		out.Before, err = shape.keys(r, row)
 		out.BeforeColumns = shape.keyCols
 	} else {
-		out.After, err = shape.row(r, row)
-		out.Columns = shape.cols
+		err = shape.after(r, row, out)
 	}
 	if err != nil {
 		return err

@@ -323,7 +323,7 @@ func (d *gscd) rows(out *change.Change) error {
 		if err := d.members(s, d.after); err != nil {
 			return err
 		}
-		if out.After, err = s.shape.row(&d.cells, d.row); err != nil {
+		if err := s.shape.after(&d.cells, d.row, out); err != nil {
 			return err
 		}
 		out.Columns = s.cols

@@ -191,17 +191,34 @@ func (r *rowSchema) codec(name string) codec {
 	return c
 }
 
+// after reads the row after of a change.
+func (s *shape) after(r *cells, members []member, out *change.Change) error {
+	row := r.arena.Row(len(members), r.room)
+	if err := s.read(r, members, row); err != nil {
+		return err
+	}
+	out.After, out.Columns, out.Roomy = row, s.cols, true
+	return nil
+}
+
 // row reads all cells of a row into the arena.
 func (s *shape) row(r *cells, members []member) ([]schema.Value, error) {
-	out := r.arena.Values(len(members))
+	row := r.arena.Values(len(members))
+	if err := s.read(r, members, row); err != nil {
+		return nil, err
+	}
+	return row, nil
+}
+
+func (s *shape) read(r *cells, members []member, out []schema.Value) error {
 	for i := range members {
 		v, err := r.cell(&s.codecs[i], members[i].value)
 		if err != nil {
-			return nil, s.fault(i, err)
+			return s.fault(i, err)
 		}
 		out[i] = v
 	}
-	return out, nil
+	return nil
 }
 
 // keys reads the cells of the configured key columns alone.
