@@ -196,45 +196,6 @@ func TestMetricsAgreeWithTheTable(t *testing.T) {
 	stop()
 }
 
-// docs/operations.md lists what there is: every metric, with type and labels.
-func TestMetricsAreDocumented(t *testing.T) {
-	s, get, stop := served(t, mem.New())
-	await(t, get)
-	families, err := s.registry().Gather()
-	stop()
-	if err != nil {
-		t.Fatal(err)
-	}
-	page, err := os.ReadFile("../docs/operations.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	documented := map[string][2]string{}
-	for _, m := range regexp.MustCompile("(?m)^\\| `(gscd_[a-z_]+)` \\| (\\w+) \\| ([^|]*)\\|").FindAllStringSubmatch(string(page), -1) {
-		documented[m[1]] = [2]string{m[2], strings.NewReplacer("`", "", " ", "").Replace(m[3])}
-	}
-	for _, f := range families {
-		name := f.GetName()
-		if !strings.HasPrefix(name, "gscd_") {
-			continue
-		}
-		var labels []string
-		for _, l := range f.GetMetric()[0].GetLabel() {
-			labels = append(labels, l.GetName())
-		}
-		want := [2]string{strings.ToLower(f.GetType().String()), strings.Join(labels, ",")}
-		if got, ok := documented[name]; !ok {
-			t.Errorf("%s (%v) is not in docs/operations.md", name, want)
-		} else if got != want {
-			t.Errorf("docs/operations.md says %v of %s, and it is %v", got, name, want)
-		}
-		delete(documented, name)
-	}
-	for name := range documented {
-		t.Errorf("docs/operations.md has %s, which there is not", name)
-	}
-}
-
 // Nothing is heard of a table: the program has to be started again.
 func TestHealth(t *testing.T) {
 	s := New(Options{})
