@@ -42,9 +42,21 @@ func TestIndexEqualsMap(t *testing.T) {
 	if x.Len() != len(want) {
 		t.Fatalf("%d keys, want %d", x.Len(), len(want))
 	}
+	var keys []string
 	for k, ref := range want {
 		if got := x.Get(k); got != ref {
 			t.Fatalf("key %q: %x, want %x", k, got, ref)
+		}
+		keys = append(keys, k)
+	}
+	for n := range int64(200) {
+		keys = append(keys, encodedInt(n+10_000))
+	}
+	refs := make([]Ref, len(keys))
+	x.GetMany(keys, refs)
+	for i, k := range keys {
+		if refs[i] != want[k] {
+			t.Fatalf("key %q among many: %x, want %x", k, refs[i], want[k])
 		}
 	}
 	x.DeleteRefs(func(r Ref) bool { return r.Segment()%2 == 0 })
