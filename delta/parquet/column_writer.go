@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"math/bits"
+	"slices"
 
 	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/parquet-go/parquet-go/encoding/thrift"
@@ -29,12 +30,14 @@ type columnWriter struct {
 	wantBounds     bool
 	codec          Codec
 	pageRows       int
+	byDelta        bool // 64-bit integers that a dictionary does not pay for are DELTA_BINARY_PACKED
 
 	// The page being filled. def stays empty while no value is NULL; then it
 	// has one level a value.
 	n, rows, nulls int
 	rep, def       []uint8
 	plain          []byte
+	deltas         []int64 // in the place of plain
 	ids            []int32
 	bits           int // booleans in plain
 	byIndex        bool
@@ -78,6 +81,7 @@ func newColumnWriter(e *format.SchemaElement, t schema.Type, path []string, maxR
 	case format.FixedLenByteArray:
 		w.width = int(e.TypeLength.V)
 	}
+	w.byDelta = w.physical == format.Int64 && len(path) == 1 && slices.Contains(opts.DeltaColumns, path[0])
 	return w
 }
 
@@ -99,7 +103,7 @@ func (w *columnWriter) startChunk() {
 
 func (w *columnWriter) startPage() {
 	w.n, w.rows, w.nulls, w.bits = 0, 0, 0, 0
-	w.rep, w.def, w.plain, w.ids = w.rep[:0], w.def[:0], w.plain[:0], w.ids[:0]
+	w.rep, w.def, w.plain, w.deltas, w.ids = w.rep[:0], w.def[:0], w.plain[:0], w.deltas[:0], w.ids[:0]
 	w.pageBounds = bounds{}
 }
 
@@ -143,9 +147,12 @@ func (w *columnWriter) int(v, key int64) {
 	if w.wantBounds {
 		w.pageBounds.addInt(key)
 	}
-	if w.width == 4 {
+	switch {
+	case w.byDelta:
+		w.deltas = append(w.deltas, v)
+	case w.width == 4:
 		w.plain = binary.LittleEndian.AppendUint32(w.plain, uint32(v))
-	} else {
+	default:
 		w.plain = binary.LittleEndian.AppendUint64(w.plain, uint64(v))
 	}
 }
@@ -162,16 +169,40 @@ func (w *columnWriter) bool(v int64) {
 	}
 }
 
+// text adds a string, checked as a value of a text column or of a binary one.
+func (w *columnWriter) text(s string, text bool) error {
+	if w.byIndex {
+		if id, _ := w.dict.find(s); id >= 0 { // it was checked when it came in
+			w.present()
+			w.strID(id, s)
+			return nil
+		}
+	}
+	if err := checkString(s, text); err != nil {
+		return err
+	}
+	w.str(s)
+	return nil
+}
+
+func (w *columnWriter) strID(id int32, s string) {
+	w.ids = append(w.ids, id)
+	if w.wantBounds && w.dict.page[id] != int32(len(w.pages)) {
+		w.dict.page[id] = int32(len(w.pages))
+		w.pageBounds.addString(s)
+	}
+	w.reconsider()
+}
+
+// str adds a string that was checked.
 func (w *columnWriter) str(s string) {
 	w.present()
 	if w.byIndex {
-		id := w.dict.str(s)
-		w.ids = append(w.ids, id)
-		if w.wantBounds && w.dict.page[id] != int32(len(w.pages)) {
-			w.dict.page[id] = int32(len(w.pages))
-			w.pageBounds.addString(s)
+		id, at := w.dict.find(s)
+		if id < 0 {
+			id = w.dict.add(s, at)
 		}
-		w.reconsider()
+		w.strID(id, s)
 		return
 	}
 	if w.wantBounds {
@@ -240,6 +271,8 @@ func (w *columnWriter) undoIndexes() {
 			s := w.dict.strs[id]
 			w.plain = binary.LittleEndian.AppendUint32(w.plain, uint32(len(s)))
 			w.plain = append(w.plain, s...)
+		case w.byDelta:
+			w.deltas = append(w.deltas, w.dict.ints[id])
 		case w.width == 4:
 			w.plain = binary.LittleEndian.AppendUint32(w.plain, uint32(w.dict.ints[id]))
 		default:
@@ -278,12 +311,16 @@ func (w *columnWriter) flushPage() {
 	}
 	encoding := format.Plain
 	body := w.appendLevels(w.body[:0])
-	if w.byIndex {
+	switch {
+	case w.byIndex:
 		encoding = format.RLEDictionary
 		width := bitWidth(w.dict.len() - 1)
 		body = append(body, byte(width))
 		body = appendHybrid(body, w.ids, width)
-	} else {
+	case w.byDelta:
+		encoding = format.DeltaBinaryPacked
+		body = appendDelta(body, w.deltas)
+	default:
 		body = append(body, w.plain...)
 	}
 	w.body = body

@@ -2,6 +2,8 @@ package parquet
 
 import (
 	"encoding/binary"
+	"math"
+	"math/bits"
 )
 
 // The DELTA encodings, which other writers use. All of them check what they
@@ -115,6 +117,76 @@ func (r *deltaReader) take(n int) []byte {
 	b := r.src[:n]
 	r.src = r.src[n:]
 	return b
+}
+
+// The shape of the blocks that are written, which parquet-mr's have too.
+const (
+	deltaBlock = 128
+	deltaMini  = 32
+)
+
+// appendDelta writes 64-bit integers as DELTA_BINARY_PACKED.
+func appendDelta(dst []byte, values []int64) []byte {
+	dst = binary.AppendUvarint(dst, deltaBlock)
+	dst = binary.AppendUvarint(dst, deltaBlock/deltaMini)
+	dst = binary.AppendUvarint(dst, uint64(len(values)))
+	if len(values) == 0 {
+		return binary.AppendVarint(dst, 0)
+	}
+	last := values[0]
+	dst = binary.AppendVarint(dst, last)
+	var deltas [deltaBlock]int64
+	for values = values[1:]; len(values) > 0; {
+		n := min(deltaBlock, len(values))
+		least := int64(math.MaxInt64)
+		for i, v := range values[:n] {
+			deltas[i] = v - last // wraps around, as the reader does
+			least = min(least, deltas[i])
+			last = v
+		}
+		clear(deltas[n:])
+		dst = binary.AppendVarint(dst, least)
+		widths := len(dst)
+		dst = append(dst, make([]byte, deltaBlock/deltaMini)...) // a miniblock without values has no bits
+		for at := 0; at < n; at += deltaMini {
+			mini := deltas[at : at+deltaMini]
+			var all uint64
+			for i := range mini {
+				if at+i < n {
+					mini[i] -= least
+				}
+				all |= uint64(mini[i])
+			}
+			width := uint(bits.Len64(all))
+			dst[widths+at/deltaMini] = byte(width)
+			dst = packLong(dst, mini, width)
+		}
+		values = values[n:]
+	}
+	return dst
+}
+
+// packLong appends values of width bits (0..64), lowest bits first; their number is a
+// multiple of eight.
+func packLong(dst []byte, values []int64, width uint) []byte {
+	if width == 0 {
+		return dst
+	}
+	var word uint64
+	held := uint(0)
+	for _, v := range values {
+		word |= uint64(v) << held
+		if held += width; held >= 64 {
+			dst = binary.LittleEndian.AppendUint64(dst, word)
+			held -= 64
+			word = uint64(v) >> (width - held) // a shift by all 64 bits gives 0
+		}
+	}
+	for ; held > 0; held -= 8 {
+		dst = append(dst, byte(word))
+		word >>= 8
+	}
+	return dst
 }
 
 // decodeDeltaLength reads DELTA_LENGTH_BYTE_ARRAY. The strings share src.

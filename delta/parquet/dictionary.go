@@ -21,6 +21,7 @@ type dictionary struct {
 	mask  uint64
 	ints  []int64
 	strs  []string
+	last  int     // the integer asked for before this one
 	page  []int32 // the last page each value was seen in
 	bytes int     // PLAIN size
 }
@@ -35,7 +36,7 @@ func (d *dictionary) reset() {
 	}
 	clear(d.slots)
 	clear(d.strs) // let go of the rows
-	d.ints, d.strs, d.page, d.bytes = d.ints[:0], d.strs[:0], d.page[:0], 0
+	d.ints, d.strs, d.page, d.bytes, d.last = d.ints[:0], d.strs[:0], d.page[:0], 0, 0
 }
 
 func (d *dictionary) grow(size int) {
@@ -63,12 +64,16 @@ func mix(v uint64) uint64 {
 	return hi ^ lo
 }
 
-// int and str give a value's number.
+// int gives a value's number.
 func (d *dictionary) int(v int64, size int) int32 {
+	if d.last < len(d.ints) && d.ints[d.last] == v {
+		return int32(d.last)
+	}
 	hash := mix(uint64(v))
 	at := hash & d.mask
 	for ; d.slots[at] != 0; at = (at + 1) & d.mask {
 		if id := d.slots[at] - 1; d.ints[id] == v {
+			d.last = int(id)
 			return id
 		}
 	}
@@ -77,14 +82,18 @@ func (d *dictionary) int(v int64, size int) int32 {
 	return d.added(at)
 }
 
-func (d *dictionary) str(v string) int32 {
-	hash := maphash.String(dictionarySeed, v)
-	at := hash & d.mask
+// find gives the number of a string, or -1 and the place where add puts it.
+func (d *dictionary) find(v string) (id int32, at uint64) {
+	at = maphash.String(dictionarySeed, v) & d.mask
 	for ; d.slots[at] != 0; at = (at + 1) & d.mask {
 		if id := d.slots[at] - 1; d.strs[id] == v {
-			return id
+			return id, at
 		}
 	}
+	return -1, at
+}
+
+func (d *dictionary) add(v string, at uint64) int32 {
 	d.strs = append(d.strs, v)
 	d.bytes += 4 + len(v)
 	return d.added(at)

@@ -54,6 +54,10 @@ type EncoderOptions struct {
 	// StatsColumns names the columns that get a minimum and a maximum, in the
 	// file and in FileStats; nil means all. NULLs are counted for every column.
 	StatsColumns []string
+	// DeltaColumns names columns of 64-bit integers that go up from row to row, more or
+	// less: they take a byte or two a value as DELTA_BINARY_PACKED, which older readers
+	// than the others' pages do not know. Other columns' names say nothing.
+	DeltaColumns []string
 	// Goroutines that encode columns of large batches; default 2, at most
 	// GOMAXPROCS.
 	Goroutines int
@@ -134,12 +138,17 @@ func NewEncoder(columns []Column, opts EncoderOptions) (*Encoder, error) {
 // ErrValue and names column and row. The bytes, and the strings in the
 // statistics, are the caller's; rows are not kept.
 func (e *Encoder) Encode(rows [][]schema.Value) ([]byte, FileStats, error) {
+	return e.EncodeWith(rows, e.opts.KeyValue)
+}
+
+// EncodeWith is Encode with other entries in the footer.
+func (e *Encoder) EncodeWith(rows [][]schema.Value, keyValue map[string]string) ([]byte, FileStats, error) {
 	defer e.reset() // lets go of the rows' strings
 	s := e.Stream(nil)
 	if err := s.AppendGroup(rows); err != nil {
 		return nil, FileStats{}, err
 	}
-	st, err := s.Finish(e.opts.KeyValue)
+	st, err := s.Finish(keyValue)
 	return s.f.buf, st, err
 }
 
@@ -377,10 +386,9 @@ func (a *adder) add(v *schema.Value) error {
 		}
 		w.int(v.I, v.I)
 	case a.kind == schema.String || a.kind == schema.Binary:
-		if err := checkString(v.S, a.kind == schema.String); err != nil {
+		if err := w.text(v.S, a.kind == schema.String); err != nil {
 			return err
 		}
-		w.str(v.S)
 	default:
 		if a.kind == schema.Dec && !fitsDecimal(*v, w.typ.Precision) {
 			return fmt.Errorf("%w: %s in a column of type %s", ErrValue, v.DecimalText(w.typ.Scale), w.typ)

@@ -104,7 +104,12 @@ func (w *columnWriter) metadata(first int64) format.ColumnMetaData {
 			format.PageEncodingStats{PageType: format.DataPage, Encoding: format.RLEDictionary, Count: int32(byIndex)})
 	}
 	if n := len(w.pages) - byIndex; n > 0 {
-		m.EncodingStats = append(m.EncodingStats, format.PageEncodingStats{PageType: format.DataPage, Encoding: format.Plain, Count: int32(n)})
+		encoding := format.Plain
+		if w.byDelta {
+			encoding = format.DeltaBinaryPacked
+			m.Encoding = append(m.Encoding, encoding)
+		}
+		m.EncodingStats = append(m.EncodingStats, format.PageEncodingStats{PageType: format.DataPage, Encoding: encoding, Count: int32(n)})
 	}
 	if low, high, ok := w.chunkBounds.encode(w.typ, w.physical, w.width); ok {
 		m.Statistics.MinValue, m.Statistics.MaxValue = low, high

@@ -102,11 +102,11 @@ func prefixBomb() []byte {
 		prefixes[i] = size
 	}
 	suffixes[0] = size
-	return append(append(appendDelta(nil, prefixes), appendDelta(nil, suffixes)...), make([]byte, size)...)
+	return append(append(appendWideDelta(nil, prefixes), appendWideDelta(nil, suffixes)...), make([]byte, size)...)
 }
 
-// appendDelta writes DELTA_BINARY_PACKED with deltas of 64 bits.
-func appendDelta(dst []byte, values []int64) []byte {
+// appendWideDelta writes DELTA_BINARY_PACKED with deltas of 64 bits.
+func appendWideDelta(dst []byte, values []int64) []byte {
 	varint := func(v uint64) {
 		for ; v >= 0x80; v >>= 7 {
 			dst = append(dst, byte(v)|0x80)

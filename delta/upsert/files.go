@@ -160,20 +160,15 @@ func (w *Writer) encodeFile(s *schema.Schema, partitionBy []string, p *part, foo
 			}
 		}
 	}
-	// Trino, which makes statistics of a file's footer when it deletes rows, fails on bounds
-	// of columns that the table has not.
-	bounded := make([]string, visible)
-	for i, c := range columns[:visible] {
-		bounded[i] = c.Name
-	}
-	encoder, err := parquet.NewEncoder(columns, parquet.EncoderOptions{KeyValue: footer, StatsColumns: bounded})
+	encoder, err := w.encoders.take(columns, visible)
 	if err != nil {
 		return nil, err
 	}
-	data, st, err := encoder.Encode(rows)
+	data, st, err := encoder.EncodeWith(rows, footer)
 	if err != nil {
 		return nil, fmt.Errorf("encode a data file: %w", err)
 	}
+	w.encoders.give(encoder, len(data))
 	key := p.folder + "part-" + uuid.NewString() + ".parquet"
 	fields := make([]schema.Field, visible)
 	for i, c := range columns[:visible] {

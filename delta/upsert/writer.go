@@ -63,8 +63,7 @@ type Writer struct {
 	segments map[uint32]*segment
 	last     uint32
 	opened   []*segment
-	encoder  *parquet.Encoder
-	encodes  []parquet.Column
+	encoders encoders
 	now      func() time.Time
 }
 
