@@ -53,6 +53,7 @@ var commands = []newCommand{
 	newDeadLetterCommand,
 	newCheckCommand,
 	newVerifyCommand,
+	newBenchCommand,
 	newConfigCommand,
 	newVersionCommand,
 	newCompletionCommand,
