@@ -16,6 +16,7 @@ import (
 	"github.com/gscd-io/gscd/ingest"
 	"github.com/gscd-io/gscd/ingest/change"
 	"github.com/gscd-io/gscd/ingest/decode"
+	"github.com/gscd-io/gscd/server"
 )
 
 var (
@@ -23,6 +24,7 @@ var (
 	profileBatch  = flag.Int("profile.batch", 10_000, "records a batch of TestProfile")
 	profileEvents = flag.Int("profile.events", 20_000, "events of TestProfile")
 	profileDir    = flag.String("profile.dir", "", "where TestProfile writes cpu.pprof and allocs.pprof; empty: nowhere")
+	profileGC     = flag.Int64("profile.gc", 256, "MiB by which the heap may grow between two collections, as with process.batch_memory: 1GiB; 0: GOGC")
 	profileTimes  = flag.Int("profile.times", 1, "how often TestProfile ingests")
 )
 
@@ -47,6 +49,7 @@ func profileIngest(t *testing.T, taped *tape) {
 		}
 	}
 	debug.FreeOSMemory()
+	defer server.PaceGC(*profileGC << 20)() // as the process of gscd ingest has it
 	var cpu *os.File
 	var began time.Time
 	var used time.Duration

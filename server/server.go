@@ -113,6 +113,7 @@ func (s *Server) Run(ctx context.Context, specs []Spec) error {
 		return err
 	}
 	defer shutdown()
+	defer PaceGC(s.memory.limit / shareOfGC)()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	r := &run{Server: s, ctx: ctx, stop: stop, next: map[*table]*Spec{}, first: map[*table]bool{}}
