@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/delta/objstore/local"
 	"github.com/gscd-io/gscd/ingest"
 	"github.com/gscd-io/gscd/ingest/change"
@@ -218,38 +217,4 @@ func (t *timed) Poll(ctx context.Context, n int) ([]change.Block, error) {
 		t.start()
 	}
 	return t.Recording.Poll(ctx, n)
-}
-
-// BenchmarkOpenIndex builds the key index of a table.
-func BenchmarkOpenIndex(b *testing.B) {
-	for _, rows := range []int64{1_000_000, 10_000_000} {
-		b.Run(fmt.Sprintf("rows=%d", rows), func(b *testing.B) {
-			store, err := local.New(b.TempDir(), local.Options{NoSync: true})
-			if err != nil {
-				b.Fatal(err)
-			}
-			ctx := context.Background()
-			if err := MakeTable(ctx, store, calendar(b), rows); err != nil {
-				b.Fatal(err)
-			}
-			for b.Loop() {
-				table, err := delta.Open(ctx, store)
-				if err != nil {
-					b.Fatal(err)
-				}
-				snap, err := table.Snapshot(ctx)
-				if err != nil {
-					b.Fatal(err)
-				}
-				w, err := ingest.OpenIndex(ctx, store, snap, []string{"id"})
-				if err != nil {
-					b.Fatal(err)
-				}
-				if int64(w.Len()) != rows {
-					b.Fatalf("%d keys", w.Len())
-				}
-			}
-			b.ReportMetric(float64(rows*int64(b.N))/b.Elapsed().Seconds(), "keys/s")
-		})
-	}
 }

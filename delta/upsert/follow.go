@@ -7,6 +7,7 @@ import (
 
 	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/delta/action"
+	"github.com/gscd-io/gscd/delta/dv"
 	"github.com/gscd-io/gscd/delta/objstore"
 	"github.com/gscd-io/gscd/delta/schema"
 )
@@ -16,33 +17,72 @@ import (
 // deletion vector, are read. The error is as Open's; after one the Writer is of no
 // use any more.
 func (w *Writer) Follow(ctx context.Context, snap *delta.Snapshot) error {
-	live := make(map[action.FileKey]uint32, len(w.segments))
-	gone := make(map[uint32]bool)
+	byPath := make(map[string]*segment, len(w.segments))
+	ended := make(map[uint32]*dv.Bitmap) // rows that end, by segment; nil: all of them
 	for id, s := range w.segments {
-		live[s.add.Key()] = id
-		gone[id] = true
+		byPath[s.add.Path] = s
+		ended[id] = nil
 	}
 	var added []*action.Add
 	for _, add := range snap.Files() {
-		if id, ok := live[add.Key()]; ok {
-			delete(gone, id)
-			w.segments[id].add = add // its statistics may be new
+		s := byPath[add.Path]
+		if s == nil || s.add.Size != add.Size {
+			added = append(added, add)
 			continue
 		}
-		added = append(added, add)
+		dead := s.dead
+		if s.add.Key() != add.Key() {
+			now, err := delta.ReadDeletionVector(ctx, w.store, add)
+			if err != nil {
+				return fmt.Errorf("follow the key index to version %d: %w", snap.Version(), err)
+			}
+			if rose(dead, now) { // rows live again whose keys nobody knows
+				added = append(added, add)
+				continue
+			}
+			if dead = now; now == nil {
+				now = dv.New()
+			} else if s.dead != nil {
+				now = now.Clone()
+				now.AndNot(s.dead)
+			}
+			ended[s.id] = now
+		} else {
+			delete(ended, s.id)
+		}
+		s.add, s.dead = add, dead // its statistics may be new
+	}
+	gone := func(r Ref) bool {
+		rows, ok := ended[r.Segment()]
+		return ok && (rows == nil || rows.Contains(r.Row()))
 	}
 	for _, add := range added {
 		if err := w.index1(ctx, snap.Schema(), add, gone); err != nil {
 			return fmt.Errorf("follow the key index to version %d: %w", snap.Version(), err)
 		}
 	}
-	if len(gone) > 0 {
-		w.index.DeleteRefs(func(r Ref) bool { return gone[r.Segment()] })
+	if len(ended) > 0 {
+		w.index.DeleteRefs(gone)
 	}
-	for id := range gone {
-		delete(w.segments, id)
+	for id, rows := range ended {
+		if rows == nil {
+			delete(w.segments, id)
+		}
 	}
 	return nil
+}
+
+// rose reports whether a row that was dead lives.
+func rose(was, now *dv.Bitmap) bool {
+	if was == nil {
+		return false
+	}
+	if now == nil {
+		return !was.IsEmpty()
+	}
+	was = was.Clone()
+	was.AndNot(now)
+	return !was.IsEmpty()
 }
 
 // Bare gives the paths of the live files that other writers wrote: they have no
@@ -70,7 +110,7 @@ func (w *Writer) Path(id uint32) string {
 func Tags(ctx context.Context, store objstore.Store, s *schema.Schema, files []*action.Add, o Options) (*Index, error) {
 	o.Was = nil
 	w := New(store, o)
-	any := anySegment(len(files))
+	any := func(Ref) bool { return true } // a later file's row takes the place of an earlier one's
 	for _, add := range files {
 		err := w.index1(ctx, s, add, any)
 		if errors.Is(err, objstore.ErrNotExist) {
@@ -81,13 +121,4 @@ func Tags(ctx context.Context, store objstore.Store, s *schema.Schema, files []*
 		}
 	}
 	return w.index, nil
-}
-
-// anySegment lets a later file's row take the place of an earlier one's.
-func anySegment(files int) map[uint32]bool {
-	any := make(map[uint32]bool, files)
-	for id := range files {
-		any[uint32(id)+1] = true
-	}
-	return any
 }

@@ -192,8 +192,23 @@ func (x *Index) Bytes() (n int64) {
 	return n
 }
 
-// putInt is Put for a key that is one integer.
-func (x *Index) putInt(key int64, ref Ref) (old Ref) {
-	hash := x.hashInt(key)
-	return x.ints.shards[hash>>hashBits].put(&x.ints, item{hash: hash & hashMask, ref: ref})
+// hashOf gives the kind of a row's key, 0 for one integer, 1 for others, and its hash.
+func (x *Index) hashOf(key rowKey) (kind int, hash, second uint64) {
+	if key.isInt {
+		return 0, x.hashInt(key.value), 0
+	}
+	hash, second = sipHash(x.key[0], x.key[1], string(key.bytes))
+	return 1, hash, second
+}
+
+// put is Put for the key of a row.
+func (x *Index) put(key rowKey, ref Ref) (old Ref) {
+	kind, hash, second := x.hashOf(key)
+	t := &x.ints
+	if kind == 1 {
+		t = &x.hashes
+	}
+	old = t.shards[hash>>hashBits].put(t, item{hash & hashMask, second, ref})
+	runtime.KeepAlive(x)
+	return old
 }

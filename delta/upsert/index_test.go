@@ -1,12 +1,15 @@
 package upsert
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"testing"
 
 	"github.com/gscd-io/gscd/delta/schema"
 )
+
+func intKeyOf(i int64) rowKey { return rowKey{isInt: true, value: i} }
 
 func encodedInt(i int64) string {
 	return string(schema.IntValue(i).AppendEncoded(nil))
@@ -92,7 +95,7 @@ func BenchmarkIndex(b *testing.B) {
 	const n = 1_000_000
 	x := NewIndex(n)
 	for i := range int64(n) {
-		x.putInt(i, makeRef(1, uint32(i), 0))
+		x.put(intKeyOf(i), makeRef(1, uint32(i), 0))
 	}
 	b.ReportMetric(float64(x.Bytes())/n, "B/key")
 	keys := make([]string, 4096)
@@ -104,4 +107,57 @@ func BenchmarkIndex(b *testing.B) {
 			b.Fatal("lost a key")
 		}
 	}
+}
+
+// TestBuilderEqualsPuts collects keys on several goroutines, of both kinds, and holds
+// the index that comes of it against one made key by key.
+func TestBuilderEqualsPuts(t *testing.T) {
+	const n, goroutines = 300_000, 4
+	x, want := NewIndex(n/2), map[string]Ref{}
+	b := &builder{x: x}
+	keyOf := func(i int64) rowKey {
+		if i%3 == 0 {
+			return rowKey{bytes: schema.StringValue(fmt.Sprint("k", i)).AppendEncoded(nil)}
+		}
+		return rowKey{isInt: true, value: i, bytes: []byte(encodedInt(i))}
+	}
+	refOf := func(i int64) Ref { return makeRef(uint32(i%7+1), uint32(i), uint16(i%1000)) }
+	for i := range int64(n) {
+		want[string(keyOf(i).bytes)] = refOf(i)
+	}
+	err := parallel(t.Context(), goroutines, goroutines, func() func(context.Context, int) error {
+		return func(_ context.Context, part int) error {
+			st := &stage{b: b, kind: part % 2}
+			for i := int64(part); i < n; i += goroutines {
+				kind, hash, second := x.hashOf(keyOf(i))
+				st.add(kind, hash, item{hash & hashMask, second, refOf(i)})
+			}
+			st.flush()
+			return nil
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.add(0, x.hashInt(1)>>hashBits, []item{{x.hashInt(1) & hashMask, 0, makeRef(9, 1, 0)}}) // once more
+	var twice []duplicate
+	for i := range 2 * 256 {
+		b.fill(i/256, i%256, func(d duplicate) { twice = append(twice, d) })
+	}
+	if len(twice) != 1 || twice[0] != (duplicate{refOf(1), makeRef(9, 1, 0)}) {
+		t.Fatalf("keys that came twice: %x", twice)
+	}
+	x.Put(encodedInt(1), refOf(1))
+	if x.Len() != n {
+		t.Fatalf("%d keys, want %d", x.Len(), n)
+	}
+	for k, ref := range want {
+		if got := x.Get(k); got != ref {
+			t.Fatalf("key %q: %x, want %x", k, got, ref)
+		}
+	}
+	x.each(func(_ *table, h *shard) bool {
+		checkShard(t, h)
+		return true
+	})
 }

@@ -131,7 +131,7 @@ func TestIndexBytes(t *testing.T) {
 	defer x.Close()
 	most := 0.0
 	for i := range int64(1_500_000) {
-		x.putInt(i, 1)
+		x.put(intKeyOf(i), 1)
 		if i > 200_000 && i%50_000 == 0 {
 			most = max(most, float64(x.Bytes())/float64(i+1))
 		}
@@ -144,7 +144,7 @@ func TestIndexBytes(t *testing.T) {
 	if x.Len() != 0 || x.Bytes() != 0 {
 		t.Errorf("closed, it has %d keys and %d bytes", x.Len(), x.Bytes())
 	}
-	if x.putInt(1, 5); x.Get(encodedInt(1)) != 5 {
+	if x.put(intKeyOf(1), 5); x.Get(encodedInt(1)) != 5 {
 		t.Error("closed, it can't be used on")
 	}
 	// Shards of 1.5 M keys are too small to be mapped; a large one is.

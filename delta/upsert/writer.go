@@ -64,6 +64,7 @@ type Writer struct {
 	last     uint32
 	opened   []*segment
 	encoders encoders
+	opening  sync.Mutex // of opened, while files are read side by side
 	now      func() time.Time
 }
 
@@ -78,19 +79,10 @@ func New(store objstore.Store, o Options) *Writer {
 func Open(ctx context.Context, store objstore.Store, snap *delta.Snapshot, o Options) (*Writer, error) {
 	w := New(store, o)
 	w.index = NewIndex(rowsAbout(snap))
-	files := snap.Files()
-	tell := func(n int) {
-		if o.Progress != nil {
-			o.Progress(n, len(files))
-		}
+	if err := w.build(ctx, snap.Schema(), snap.Files()); err != nil {
+		w.index.Close()
+		return nil, fmt.Errorf("build the key index: %w", err)
 	}
-	for i, add := range files {
-		tell(i)
-		if err := w.index1(ctx, snap.Schema(), add, nil); err != nil {
-			return nil, fmt.Errorf("build the key index: %w", err)
-		}
-	}
-	tell(len(files))
 	w.o.Was = nil // it is large, and has done its service
 	return w, nil
 }
@@ -134,25 +126,37 @@ func (w *Writer) Footer(ctx context.Context, id uint32) map[string]string {
 	return f.KeyValue()
 }
 
-// index1 puts the live rows of one file into the index. Rows of the segments gone
-// make room for them.
-func (w *Writer) index1(ctx context.Context, columnsOf *schema.Schema, add *action.Add, gone map[uint32]bool) error {
-	dead, err := delta.ReadDeletionVector(ctx, w.store, add)
+// index1 puts the live rows of one file into the index. Rows that are gone make room
+// for them.
+func (w *Writer) index1(ctx context.Context, columnsOf *schema.Schema, add *action.Add, gone func(Ref) bool) error {
+	s, err := w.newSegment(add, -1, nil)
 	if err != nil {
 		return err
 	}
-	s, err := w.newSegment(add, -1, dead)
-	if err != nil {
+	if err := w.openSegment(ctx, s); err != nil {
 		return err
 	}
-	f, err := w.open(ctx, s)
-	if err != nil {
-		return err
-	}
-	if s.rows = f.NumRows(); s.rows > 1<<32-1 {
-		return fmt.Errorf("%w: %s has %d rows, more than a file may have", ErrInconsistent, s.key, s.rows)
-	}
-	s.bare = !slices.ContainsFunc(f.Columns(), func(c parquet.FileColumn) bool { return w.hidden(c.Name) >= 0 })
+	return w.scanKeys(ctx, columnsOf, s, true, func(row uint32, key rowKey) error {
+		ref := makeRef(s.id, row, w.inherit(key, gone))
+		if old := w.index.put(key, ref); old != 0 && !gone(old) {
+			return w.liveTwice(ctx, columnsOf, duplicate{old, ref})
+		}
+		return nil
+	})
+}
+
+// rowKey is the key of a row and what its own cells say of its tag. It is good until
+// the next row.
+type rowKey struct {
+	isInt bool // the key is one integer
+	value int64
+	bytes []byte // as AppendEncoded has it; nil for an integer where tags are not inherited
+	tag   uint16
+}
+
+// scanKeys calls fn with the keys of the live rows of a segment that is open;
+// following: the index may have former rows of them.
+func (w *Writer) scanKeys(ctx context.Context, columnsOf *schema.Schema, s *segment, following bool, fn func(row uint32, key rowKey) error) error {
 	columns, fixed, err := w.keyColumns(columnsOf, s)
 	if err != nil {
 		return err
@@ -165,18 +169,44 @@ func (w *Writer) index1(ctx context.Context, columnsOf *schema.Schema, add *acti
 			}
 		}
 	}
+	w.opening.Lock()
+	f := s.file
+	w.opening.Unlock()
+	if f == nil { // many others were opened since
+		if f, err = openFile(ctx, w.store, s.key, s.add.Size); err != nil {
+			return err
+		}
+	}
 	var buf []byte
-	cells := make([]schema.Value, len(columns))
+	cells := make([]schema.Value, nkeys)
+	tagged := make([]schema.Value, len(columns)-nkeys) // the cells that tag is of
+	tag := w.tag(tagged)
+	inherits := w.o.Inherit != nil && (following || w.o.Was != nil)
 	for b, err := range f.Scan(ctx, columns, parquet.ScanOptions{}) {
 		if err != nil {
 			return fmt.Errorf("read %s: %w", s.key, err)
 		}
 		for i := range b.Rows {
 			row := uint32(b.FirstRow + int64(i))
-			if dead != nil && dead.Contains(row) {
+			if s.dead != nil && s.dead.Contains(row) {
 				continue
 			}
-			for c := range cells {
+			for c := range tagged { // most rows have the tag of the one before
+				if now := &b.Columns[nkeys+c][i]; *now != tagged[c] {
+					for c := range tagged {
+						tagged[c] = b.Columns[nkeys+c][i]
+					}
+					tag = w.tag(tagged)
+					break
+				}
+			}
+			if first := &b.Columns[0][i]; nkeys == 1 && first.Kind == schema.Int && fixed[0] == nil && !inherits {
+				if err := fn(row, rowKey{true, first.I, nil, tag}); err != nil {
+					return err
+				}
+				continue
+			}
+			for c := range nkeys {
 				cells[c] = b.Columns[c][i]
 			}
 			buf = buf[:0]
@@ -186,16 +216,9 @@ func (w *Writer) index1(ctx context.Context, columnsOf *schema.Schema, add *acti
 				}
 				buf = cells[c].AppendEncoded(buf)
 			}
-			ref := makeRef(s.id, row, w.inherit(w.tag(cells[nkeys:]), buf, gone))
-			var old Ref
-			if nkeys == 1 && cells[0].Kind == schema.Int {
-				old = w.index.putInt(cells[0].I, ref)
-			} else {
-				old = w.index.Put(string(buf), ref)
-			}
-			if old != 0 && !gone[old.Segment()] {
-				return fmt.Errorf("%w: key %s, in %s row %d and in %s row %d: delete one of the rows", ErrDuplicateKey,
-					keyText(columns[:nkeys], cells), w.segments[old.Segment()].key, old.Row(), s.key, row)
+			key := rowKey{nkeys == 1 && cells[0].Kind == schema.Int, cells[0].I, buf, tag}
+			if err := fn(row, key); err != nil {
+				return err
 			}
 		}
 	}
@@ -214,22 +237,23 @@ func (w *Writer) tag(cells []schema.Value) uint16 {
 	return w.o.Tag(cells)
 }
 
-// inherit gives the tag of a row whose key may have had another row before.
-func (w *Writer) inherit(tag uint16, key []byte, gone map[uint32]bool) uint16 {
+// inherit gives the tag of a row whose key may have had another row before; gone is
+// nil where the index has none of such.
+func (w *Writer) inherit(key rowKey, gone func(Ref) bool) uint16 {
 	if w.o.Inherit == nil || gone == nil && w.o.Was == nil {
-		return tag
+		return key.tag
 	}
 	was := Ref(0)
 	if gone != nil {
-		was = w.index.Get(string(key))
+		was = w.index.Get(string(key.bytes))
 	}
 	if was == 0 && w.o.Was != nil {
-		was = w.o.Was.Get(string(key))
+		was = w.o.Was.Get(string(key.bytes))
 	}
 	if was == 0 {
-		return tag
+		return key.tag
 	}
-	return w.o.Inherit(tag, was.Tag())
+	return w.o.Inherit(key.tag, was.Tag())
 }
 
 func keyText(columns []parquet.Column, cells []schema.Value) string {
