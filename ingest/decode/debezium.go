@@ -147,7 +147,7 @@ func (d *debezium) decode(rec *change.Record, out *change.Change) error {
 		return errNoSource
 	}
 	src := &d.sourceText
-	if err := src.find(r.b, e.source.members); err != nil {
+	if err := src.findGuided(r.b, e.source.members, &e.source.guide); err != nil {
 		return err
 	}
 	d.seen = own
@@ -285,7 +285,7 @@ func (d *debezium) rows(rec *change.Record, out *change.Change) error {
 		if e.after.kind != kindObject {
 			return fmt.Errorf("op %s without after", r.raw(e.op))
 		}
-		s, err := after.find(r.b, e.after.members)
+		s, err := after.findGuided(r.b, e.after.members, &e.after.guide)
 		if err != nil {
 			return err
 		}
@@ -301,7 +301,7 @@ func (d *debezium) rows(rec *change.Record, out *change.Change) error {
 			return nil
 		}
 	}
-	s, err := before.find(r.b, e.before.members)
+	s, err := before.findGuided(r.b, e.before.members, &e.before.guide)
 	if err != nil {
 		return err
 	}

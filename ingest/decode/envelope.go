@@ -10,6 +10,7 @@ import (
 type object struct {
 	kind    kind
 	members []member
+	guide   guide
 }
 
 // emptied keeps the room for members, unless an odd record has made it huge.
@@ -17,7 +18,7 @@ func (o object) emptied() object {
 	if cap(o.members) > 1<<16 {
 		return object{}
 	}
-	return object{members: o.members[:0]}
+	return object{members: o.members[:0], guide: o.guide}
 }
 
 // The members of an envelope and of the other records of a Debezium topic.
@@ -143,7 +144,7 @@ func (d *debezium) read(i, depth int) int {
 func (d *debezium) readObject(o *object, at, depth int) int {
 	if at < len(d.scan.b) && d.scan.b[at] == '{' {
 		o.kind = kindObject
-		o.members, at = d.scan.members(at+1, depth+1, o.members[:0])
+		o.members, at = d.scan.guided(at+1, depth+1, o.members[:0], &o.guide)
 		return at
 	}
 	t, end := d.scan.value(at, depth)

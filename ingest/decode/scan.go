@@ -136,7 +136,12 @@ func (s *scanner) members(i, depth int, dst []member) ([]member, int) {
 	if depth > maxDepth {
 		return dst, s.fail(i, "nested too deep")
 	}
-	for first := true; ; first = false {
+	return s.rest(i, depth, true, dst)
+}
+
+// rest is members from behind the opening brace (first) or behind one of them on.
+func (s *scanner) rest(i, depth int, first bool, dst []member) ([]member, int) {
+	for ; ; first = false {
 		name, at := s.next(i, first)
 		if at < 0 || name.kind == kindNone {
 			return dst, at
