@@ -46,6 +46,32 @@ func NewModel(p Params, events int64) (*Model, error) {
 // Live is how many rows the table must have.
 func (m *Model) Live() int64 { return m.live }
 
+// Version gives the version of a key's row, see Row; ok is false where there is none.
+func (m *Model) Version(id int64) (version int64, ok bool) {
+	if id < 1 || id >= int64(len(m.last)) || m.last[id] == gone {
+		return 0, false
+	}
+	return int64(m.last[id]), true
+}
+
+// Diff counts the keys that only a later model has, that have another row there, and that
+// it has no more.
+func (m *Model) Diff(later *Model) (inserted, updated, deleted int64) {
+	for id := range later.last {
+		before, was := m.Version(int64(id))
+		after, is := later.Version(int64(id))
+		switch {
+		case was && !is:
+			deleted++
+		case !was && is:
+			inserted++
+		case was && before != after:
+			updated++
+		}
+	}
+	return inserted, updated, deleted
+}
+
 // Checked is what Check has found equal.
 type Checked struct {
 	Rows int64

@@ -87,7 +87,7 @@ var layers = []rule{
 	{"capture", []string{"ddl", "ingest/change", "ingest/decode", "ingest/kafka"}},
 
 	{"demo", []string{"bench", "capture", "delta", "drift", "ingest", "progress", "query", "savepoint", "scd2", "server", "snapshotter"}},
-	{"bench", []string{"capture", "delta", "drift", "ingest", "progress", "query", "savepoint", "scd2", "server", "snapshotter"}},
+	{"bench", []string{"capture", "delta", "drift", "ingest", "maintain", "progress", "query", "savepoint", "scd2", "server", "snapshotter"}},
 	{"examples", []string{"delta", "savepoint", "snapshotter", "progress", "query"}},
 	{"cmd/gscd", []string{anything}},
 	{"integration", []string{anything}},

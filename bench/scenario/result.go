@@ -41,6 +41,8 @@ type Result struct {
 	Rows     int64 `json:"rows"`
 	Checksum int64 `json:"checksum"`
 	Checked  bool  `json:"checked"`
+	// Answers are what queries gave, until they are checked.
+	Answers []Answer `json:"answers,omitempty"`
 	// FirstVersion is the table's before the clock started, -1 for none.
 	FirstVersion int64 `json:"first_version"`
 }
@@ -57,6 +59,9 @@ type Requests struct {
 
 // Total gives all of them.
 func (r Requests) Total() int { return r.Get + r.Head + r.Put + r.PutIfAbsent + r.Delete + r.List }
+
+// Answer is a key and a cell, or two counts.
+type Answer [2]int64
 
 // Latency is a distribution.
 type Latency struct {

@@ -122,3 +122,85 @@ func TestWrongRowsAreAnError(t *testing.T) {
 		t.Error("a table with one event more than the model was found equal")
 	}
 }
+
+// Reads are held against the model by their own phase Verify; here is what they counted. All
+// work on one table, those that change it last.
+func TestReads(t *testing.T) {
+	s := small(t, "query")
+	s.Params.Days = 4
+	s.Phase = Prepare
+	if _, err := Do(t.Context(), &s, env); err != nil {
+		t.Fatal(err)
+	}
+	once := func(name string) *Result {
+		t.Helper()
+		s.Name, s.Result = name, nil
+		for _, s.Phase = range []string{Run, Verify} {
+			r, err := Do(t.Context(), &s, env)
+			if err != nil {
+				t.Fatalf("%s, %s: %v", name, s.Phase, err)
+			}
+			s.Result = r
+		}
+		if r := s.Result; !r.Checked || r.Done == 0 || r.Answers != nil {
+			t.Errorf("%s: %+v", name, r)
+		}
+		return s.Result
+	}
+	for _, name := range []string{"open", "query", "point", "diff", "read-keys", "index"} {
+		r, again := once(name), once(name)
+		if r.Done != again.Done || r.Requests != again.Requests || r.Rows != again.Rows || r.BytesRead == 0 || r.BytesWritten != 0 || r.Commits != 0 {
+			t.Errorf("%s: two runs differ, or write:\n%+v\n%+v", name, r, again)
+		}
+		switch name {
+		case "open", "point":
+			if l := r.Latency; l == nil || l.P50 <= 0 || l.Max < l.P99 || l.P99 < l.P50 {
+				t.Errorf("%s: %+v", name, l)
+			}
+		case "query", "index", "read-keys":
+			if r.Done != r.Rows {
+				t.Errorf("%s: %+v", name, r)
+			}
+		}
+	}
+	for _, name := range []string{"maintain", "rollback"} {
+		if r := once(name); r.Done != 1 || r.BytesWritten == 0 || r.Commits == 0 {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+}
+
+// An answer that the model does not give is an error.
+func TestWrongAnswersAreAnError(t *testing.T) {
+	s := small(t, "query")
+	s.Params.Days, s.Phase = 4, Prepare
+	if _, err := Do(t.Context(), &s, env); err != nil {
+		t.Fatal(err)
+	}
+	for _, s.Name = range []string{"point", "diff", "query", "index"} {
+		s.Phase = Run
+		r, err := Do(t.Context(), &s, env)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Result = r
+		if len(s.Result.Answers) > 0 {
+			s.Result.Answers[0][1]++
+		} else {
+			s.Result.Done--
+		}
+		s.Phase = Verify
+		if _, err := Do(t.Context(), &s, env); err == nil {
+			t.Errorf("%s: a wrong answer was taken", s.Name)
+		}
+	}
+}
+
+func TestOneDayHasNothingSealed(t *testing.T) {
+	s := small(t, "query")
+	for _, s.Phase = range []string{Prepare, Run} {
+		if _, err := Do(t.Context(), &s, env); s.Phase == Run && (err == nil || !strings.Contains(err.Error(), "--days")) {
+			t.Errorf("%v", err)
+		}
+	}
+}

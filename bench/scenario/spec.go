@@ -80,8 +80,11 @@ type Scenario struct {
 // Needs are what a scenario can't do without.
 type Needs struct {
 	// Events from the workload; Broker that brings them; Table to write to or read from;
-	// Rows: a table of a size; Days: several, so that one is sealed; Paced: events at a rate.
-	Events, Broker, Table, Rows, Days, Paced bool
+	// Rows: a table of a size; Paced: events at a rate;
+	// Prepared: events that were ingested before.
+	Events, Broker, Table, Rows, Paced, Prepared bool
+	// Days is over how many days events are spread at least.
+	Days int
 }
 
 // Find gives the scenario of a name.

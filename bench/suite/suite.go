@@ -117,6 +117,9 @@ func (o *Options) Check() error {
 	if o.Partitions > 1 && !o.Broker && len(o.Brokers) == 0 {
 		faults = append(faults, errors.New("several partitions need a broker"))
 	}
+	if o.ProfileText && o.CPUProfiles == "" && o.MemProfiles == "" {
+		faults = append(faults, errors.New("a profile in words needs a folder for profiles"))
+	}
 	if o.Duration <= 0 || o.Interval <= 0 {
 		faults = append(faults, fmt.Errorf("a steady state of %s with batches of %s: give more than 0", o.Duration, o.Interval))
 	}
@@ -175,12 +178,10 @@ func (o *Options) spec(sc *scenario.Scenario, rows int64, batch int) scenario.Sp
 		Duration: o.Duration, Interval: o.Interval,
 	}
 	s.Params.Rows = rows
-	if sc.Needs.Events {
+	if sc.Needs.Events || sc.Needs.Prepared {
 		s.Params.Events = int64(batch) * int64(o.Batches)
 	}
-	if sc.Needs.Days {
-		s.Params.Days = max(s.Params.Days, 4)
-	}
+	s.Params.Days = max(s.Params.Days, sc.Needs.Days)
 	if sc.Needs.Paced {
 		s.Params.Rate, s.Params.Days = o.Rate, 1
 		s.Params.Events = int64(o.Duration.Seconds() * float64(o.Rate))
@@ -298,6 +299,16 @@ func (w *workshop) measure(ctx context.Context, l *Line, n int) (err error) {
 	if err != nil {
 		return err
 	}
+	if w.o.ProfileText {
+		for _, name := range []string{s.CPUProfile, s.MemProfile} {
+			if name == "" {
+				continue
+			}
+			if _, err := profileText(name); err != nil {
+				return err
+			}
+		}
+	}
 	s.CPUProfile, s.MemProfile = "", ""
 	s.Phase, s.Result = scenario.Verify, r
 	if r, err = w.o.perform(ctx, s); err != nil {
@@ -313,7 +324,7 @@ func (w *workshop) measure(ctx context.Context, l *Line, n int) (err error) {
 
 // settle is how long it takes at most until what is measured waits for the first event of a
 // paced workload.
-const settle = 3 * time.Second
+const settle = 2 * time.Second
 
 func again(n, of int) string {
 	if of == 1 {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -23,7 +24,7 @@ type benchFlags struct {
 	suite.Options
 	scenarios, rows, batch []string
 	duration, interval     string
-	list                   bool
+	list, compare          bool
 }
 
 // quickScenarios are those that run where none is named: about a minute in all.
@@ -60,11 +61,23 @@ ones: --scenario ingest-1m,ingest-10m --batch 10000,100000 --batches 200 --broke
 		Example: `  gscd bench
   gscd bench --list
   gscd bench --scenario ingest-10m --batch 100000 --batches 200 --broker --repeat 3
-  gscd bench --scenario ingest,write --table s3://lake/tmp -c gscd.yaml --format json > new.json`,
-		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			if f.list {
+  gscd bench --scenario ingest,write --table s3://lake/tmp -c gscd.yaml --format json > new.json
+  gscd bench --compare old.json new.json`,
+		Args: func(_ *cobra.Command, args []string) error {
+			switch {
+			case f.compare && len(args) != 2:
+				return errors.New("name two files: gscd bench --compare old.json new.json")
+			case !f.compare && len(args) > 0:
+				return fmt.Errorf("%s: scenarios are named by --scenario, and files compared by --compare", args[0])
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			switch {
+			case f.list:
 				return a.listScenarios()
+			case f.compare:
+				return a.compareBench(args[0], args[1])
 			}
 			if err := f.read(); err != nil {
 				return err
@@ -94,6 +107,8 @@ ones: --scenario ingest-1m,ingest-10m --batch 10000,100000 --batches 200 --broke
 	flags.BoolVar(&f.Keep, "keep", false, "leave the tables")
 	flags.StringVar(&f.CPUProfiles, "cpuprofile", "", "`folder` for a CPU profile of each scenario")
 	flags.StringVar(&f.MemProfiles, "memprofile", "", "`folder` for a profile of the allocations of each scenario")
+	flags.BoolVar(&f.ProfileText, "profile-text", false, "put profiles into words too, beside them")
+	flags.BoolVar(&f.compare, "compare", false, "run nothing, and compare two files that --format json has printed")
 	for flag, words := range map[string][]string{"mix": bench.Mixes(), "keys": bench.KeyPatterns()} {
 		_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	}
@@ -123,6 +138,34 @@ func (a *app) listScenarios() error {
 			ceiling = sc.Ceiling
 		}
 		if err := w.Write(sc.Name, sc.Measures, sc.Unit, ceiling, slices.Contains(quick, sc.Name)); err != nil {
+			return err
+		}
+	}
+	return w.Close()
+}
+
+// compareBench prints the ratios of two outputs, counted and timed figures apart.
+func (a *app) compareBench(old, new string) error {
+	var data [2][]byte
+	for i, name := range []string{old, new} {
+		var err error
+		if data[i], err = os.ReadFile(name); err != nil {
+			return usagef("%w", err)
+		}
+	}
+	records, notices, err := suite.Compare(data[0], data[1])
+	for _, notice := range notices {
+		a.noticef("%s", notice)
+	}
+	if err != nil {
+		return usagef("compare %s and %s: %w", old, new, err)
+	}
+	w, err := a.printRecords(suite.ComparedNames()...)
+	if err != nil {
+		return err
+	}
+	for _, r := range records {
+		if err := w.WriteRecord(r); err != nil {
 			return err
 		}
 	}
