@@ -1,0 +1,98 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+)
+
+// What deploy/ gives the program it takes: configurations without a fault, settings that there are, flags that there are.
+func TestDeploy(t *testing.T) {
+	const deploy = "../../deploy/"
+	password := filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(password, []byte("0123456789abcdef"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	read := func(name string) []byte {
+		t.Helper()
+		text, err := os.ReadFile(deploy + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	check := func(name string, config []byte, environ ...string) {
+		t.Helper()
+		file := filepath.Join(t.TempDir(), "gscd.yaml")
+		if err := os.WriteFile(file, config, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		a, stdout, stderr := newTestApp(append(environ, "GSCD_CONFIG="+file)...)
+		if code := run([]string{"config", "check"}, a, commands); code != exitOK {
+			t.Errorf("%s: exit %d: %s%s", name, code, stdout, stderr)
+		}
+	}
+
+	for _, name := range []string{"validate/testdata/minimal.yaml", "validate/testdata/values.yaml"} {
+		var values struct {
+			Config  any
+			Secrets struct{ Settings []struct{ Setting string } }
+		}
+		if err := yaml.Unmarshal(read(name), &values); err != nil {
+			t.Fatal(err)
+		}
+		config, err := yaml.Marshal(values.Config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var environ []string
+		for _, s := range values.Secrets.Settings { // as templates/_helpers.tpl names them
+			environ = append(environ, "GSCD_"+strings.ToUpper(strings.ReplaceAll(s.Setting, ".", "_"))+"_FILE="+password)
+		}
+		check(name, config, environ...)
+	}
+	check("kustomize/example", read("kustomize/example/gscd.yaml"), "GSCD_KAFKA_SASL_PASSWORD_FILE="+password)
+
+	// The chart's are compared with these in deploy/validate.
+	args := regexp.MustCompile(`(?m)^ *args: \[(.*)\]$`)
+	for _, name := range []string{"deployment", "maintain", "check"} {
+		found := args.FindSubmatch(read("kustomize/base/" + name + ".yaml"))
+		if found == nil {
+			t.Errorf("%s.yaml has no arguments", name)
+			continue
+		}
+		a, _, stderr := newTestApp()
+		list := strings.Split(strings.ReplaceAll(string(found[1]), `"`, ""), ", ")
+		if code := run(append(list, "--table", "t", "--deep", "--help"), a, commands); name != "check" && code == exitOK {
+			t.Errorf("%s takes --deep", name)
+		}
+		a, _, stderr = newTestApp()
+		if code := run(append(list, "--table", "t", "--help"), a, commands); code != exitOK {
+			t.Errorf("gscd %s: exit %d: %s", strings.Join(list, " "), code, stderr)
+		}
+	}
+
+	// The chart refuses secrets in the configuration: each by a key that there is.
+	refuse := string(read("helm/gscd/templates/_refuse.tpl"))
+	keys := regexp.MustCompile(`"([a-z0-9_]+\.[a-z0-9_.]*(?:password|token|secret|key)[a-z_]*)"`).FindAllStringSubmatch(refuse, -1)
+	if len(keys) < 9 {
+		t.Errorf("the chart refuses %d secrets", len(keys))
+	}
+	unknown := func(key string) bool {
+		a, _, stderr := newTestApp("GSCD_" + strings.ToUpper(strings.ReplaceAll(key, ".", "_")) + "_FILE=" + password)
+		run([]string{"config", "check", "-c", deploy + "kustomize/example/gscd.yaml"}, a, commands)
+		return strings.Contains(stderr.String(), "unknown")
+	}
+	for _, k := range keys {
+		if unknown(k[1]) {
+			t.Errorf("the chart refuses %s, which is no setting", k[1])
+		}
+	}
+	if !unknown("kafka.sasl.pass_word") {
+		t.Error("a setting that there is not goes through")
+	}
+}
