@@ -56,9 +56,9 @@ type Limits struct {
 	PinnedShare float64
 	// CopyShare of deleted rows is carried along rather than decoded: 0.15.
 	CopyShare float64
-	// TinyRows is the number of rows a file, in the mean, below which files are written by
-	// key: 4096. A row group of fewer costs more in the footer than it holds.
-	TinyRows int64
+	// TinyRows and TinyBytes are those of a file, in the mean, below which files are written
+	// by key: 4096 and 256 KiB. A row group of fewer costs more in the footer than it holds.
+	TinyRows, TinyBytes int64
 }
 
 // Resolved gives the limits with defaults in the places of zeros.
@@ -73,6 +73,7 @@ func (l Limits) Resolved() Limits {
 	l.PinnedShare = cmp.Or(l.PinnedShare, .6)
 	l.CopyShare = cmp.Or(l.CopyShare, .15)
 	l.TinyRows = cmp.Or(l.TinyRows, 4096)
+	l.TinyBytes = cmp.Or(l.TinyBytes, 256<<10)
 	return l
 }
 
@@ -207,7 +208,8 @@ func (l *Limits) task(files []File) Task {
 		t.ByKey = t.ByKey || f.ByKey
 	}
 	slices.Sort(t.Files)
-	t.ByKey = t.ByKey || t.Rows < l.TinyRows*int64(len(files))
+	n := int64(len(files))
+	t.ByKey = t.ByKey || t.Rows < l.TinyRows*n && t.Bytes < l.TinyBytes*n
 	t.Copy = !t.ByKey && float64(t.Dead) < l.CopyShare*float64(t.Rows)
 	return t
 }

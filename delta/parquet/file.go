@@ -91,6 +91,16 @@ func (f *File) NumRowGroups() int { return len(f.meta.RowGroups) }
 // RowGroupRows gives the rows of one row group.
 func (f *File) RowGroupRows(i int) int64 { return f.meta.RowGroups[i].NumRows }
 
+// RowGroupBytes gives the bytes of one row group: as it is stored, and before compression.
+func (f *File) RowGroupBytes(i int) (stored, plain int64) {
+	g := &f.meta.RowGroups[i]
+	for c := range g.Columns {
+		stored += g.Columns[c].MetaData.TotalCompressedSize
+		plain += g.Columns[c].MetaData.TotalUncompressedSize
+	}
+	return stored, plain
+}
+
 // Find finds the column of the file that a column asked for is read from.
 func (f *File) Find(c Column) (FileColumn, bool) {
 	n := f.root.find(c.Name, c.FieldID)

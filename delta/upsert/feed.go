@@ -73,6 +73,7 @@ func (w *Writer) feed(ctx context.Context, f *feed, ended map[uint32]*dv.Bitmap)
 			}
 			continue
 		}
+		ref = w.at(ref)
 		if rows := ended[ref.Segment()]; rows == nil || !rows.Contains(ref.Row()) {
 			return fmt.Errorf("%w: a key of the batch has a row in %s that does not end", ErrInconsistent, w.Path(ref.Segment()))
 		}

@@ -53,6 +53,7 @@ func (w *Writer) Follow(ctx context.Context, snap *delta.Snapshot) error {
 		s.add, s.dead = add, dead // its statistics may be new
 	}
 	gone := func(r Ref) bool {
+		r = w.at(r)
 		rows, ok := ended[r.Segment()]
 		return ok && (rows == nil || rows.Contains(r.Row()))
 	}
@@ -66,7 +67,7 @@ func (w *Writer) Follow(ctx context.Context, snap *delta.Snapshot) error {
 	}
 	for id, rows := range ended {
 		if rows == nil {
-			delete(w.segments, id)
+			w.drop(w.segments[id])
 		}
 	}
 	return nil
@@ -96,9 +97,10 @@ func (w *Writer) Bare() (paths []string) {
 	return paths
 }
 
-// Path gives the path of a segment as the log has it, "" where it is not live.
+// Path gives the path of the file of a segment's rows as the log has it, "" where it is
+// not live.
 func (w *Writer) Path(id uint32) string {
-	if s := w.segments[id]; s != nil {
+	if s := w.segmentOf(id); s != nil {
 		return s.add.Path
 	}
 	return ""

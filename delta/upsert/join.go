@@ -18,13 +18,15 @@ type FileInfo struct {
 	Size, Rows, Dead int64
 	// Folder is the partition, "" where the table has none.
 	Folder string
+	// Bare: another writer's, without hidden columns.
+	Bare bool
 }
 
 // Files gives the live files in the order in which they came.
 func (w *Writer) Files() []FileInfo {
 	out := make([]FileInfo, 0, len(w.segments))
 	for _, s := range w.segments {
-		f := FileInfo{Segment: s.id, Path: s.add.Path, Size: s.add.Size, Rows: s.rows, Folder: folderOf(s.key)}
+		f := FileInfo{Segment: s.id, Path: s.add.Path, Size: s.add.Size, Rows: s.rows, Folder: folderOf(s.key), Bare: s.bare}
 		if s.dead != nil {
 			f.Dead = s.dead.Cardinality()
 		}

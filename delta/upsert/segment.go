@@ -22,6 +22,9 @@ type segment struct {
 	dead *dv.Bitmap // nil where every row lives
 	bare bool       // another writer's file, without hidden columns
 	file *parquet.File
+	// foreign: no Ref names the file itself; spans are the segments whose rows it has.
+	foreign bool
+	spans   []uint32
 }
 
 // readWhole is the size up to which a file is read at once: one request
@@ -89,10 +92,10 @@ func (w *Writer) newSegment(add *action.Add, rows int64, dead *dv.Bitmap) (*segm
 		if w.last > MaxSegments {
 			w.last = 1
 		}
-		if w.segments[w.last] == nil {
+		if w.segments[w.last] == nil && w.moved[w.last] == nil {
 			break
 		}
-		if len(w.segments) >= MaxSegments {
+		if len(w.segments)+len(w.moved) >= MaxSegments {
 			return nil, fmt.Errorf("the table has more than %d data files: run `gscd optimize`", MaxSegments)
 		}
 	}
@@ -106,6 +109,12 @@ func (w *Writer) newSegment(add *action.Add, rows int64, dead *dv.Bitmap) (*segm
 func (w *Writer) ReadRows(ctx context.Context, refs []Ref, columns []parquet.Column) ([][]schema.Value, error) {
 	out := make([][]schema.Value, len(refs))
 	bySegment := map[uint32][]int{}
+	if len(w.moved) > 0 {
+		refs = slices.Clone(refs)
+		for i := range refs {
+			refs[i] = w.at(refs[i])
+		}
+	}
 	for i, r := range refs {
 		bySegment[r.Segment()] = append(bySegment[r.Segment()], i)
 	}

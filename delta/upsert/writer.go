@@ -61,6 +61,7 @@ type Writer struct {
 	o        Options
 	index    *Index
 	segments map[uint32]*segment
+	moved    map[uint32]*span // segments whose rows lie in another file
 	last     uint32
 	opened   []*segment
 	encoders encoders
@@ -103,7 +104,7 @@ func (w *Writer) Index() *Index { return w.index }
 
 // Rows gives the physical rows of a segment and how many of them are deleted.
 func (w *Writer) Rows(id uint32) (rows, dead int64) {
-	s := w.segments[id]
+	s := w.segmentOf(id)
 	if s == nil {
 		return 0, 0
 	}
@@ -115,7 +116,7 @@ func (w *Writer) Rows(id uint32) (rows, dead int64) {
 
 // Footer gives the entries that a segment's file was written with.
 func (w *Writer) Footer(ctx context.Context, id uint32) map[string]string {
-	s := w.segments[id]
+	s := w.segmentOf(id)
 	if s == nil {
 		return nil
 	}
@@ -317,6 +318,7 @@ type Written struct {
 	killed   map[uint32]*dv.Bitmap
 	replaced []segmentChange
 	added    []addedFile
+	placed   *placed // by a Move
 	packs    []string
 	changes  []*action.CDC
 }
@@ -324,17 +326,16 @@ type Written struct {
 // Objects names what was stored and may be removed by the log: paths of data files,
 // and pathOrInlineDv of packs of deletion vectors.
 func (w *Written) Objects() []string {
-	names := w.packs
-	for _, a := range w.added {
-		names = append(names, a.add.Path)
-	}
-	return names
+	return append(w.Files(), w.packs...)
 }
 
 // Files gives the paths of the data files that were stored.
 func (w *Written) Files() (paths []string) {
 	for _, a := range w.added {
 		paths = append(paths, a.add.Path)
+	}
+	if w.placed != nil {
+		paths = append(paths, w.placed.add.Path)
 	}
 	return paths
 }
@@ -411,6 +412,7 @@ func (w *Writer) Write(ctx context.Context, b *Batch, tx *delta.Transaction) (*W
 func (w *Writer) ended(b *Batch) (map[uint32]*dv.Bitmap, error) {
 	rows := map[uint32][]uint32{}
 	for _, r := range b.Replaced {
+		r = w.at(r)
 		rows[r.Segment()] = append(rows[r.Segment()], r.Row())
 	}
 	out := make(map[uint32]*dv.Bitmap, len(rows)+len(b.Killed))
@@ -420,6 +422,13 @@ func (w *Writer) ended(b *Batch) (map[uint32]*dv.Bitmap, error) {
 		out[id] = bitmap
 	}
 	for id, killed := range b.Killed {
+		if s := w.moved[id]; s != nil {
+			there := dv.New()
+			for row := range killed.Rows() {
+				there.Add(s.at(row))
+			}
+			id, killed = s.of.id, there
+		}
 		if out[id] == nil {
 			out[id] = killed.Clone()
 		} else {
@@ -518,11 +527,16 @@ func (w *Writer) Applied(out *Written) error {
 	}
 	for _, c := range out.replaced {
 		if c.add == nil {
-			delete(w.segments, c.id)
+			w.drop(w.segments[c.id])
 			continue
 		}
 		s := w.segments[c.id]
 		s.add, s.dead = c.add, c.dead
+	}
+	if out.placed != nil {
+		if err := w.place(out.placed); err != nil {
+			return err
+		}
 	}
 	for _, a := range out.added {
 		s, err := w.newSegment(a.add, a.rows, nil)
