@@ -136,7 +136,7 @@ func (l *Lane) flush() error {
 	l.batch, l.arena = l.batch.next(), &change.Arena{}
 	clear(l.segmentFacts)
 	l.publish()
-	if err := l.joinSmall(joinAt); err != nil {
+	if err := l.rewriteFiles(); err != nil {
 		return err
 	}
 	return l.maybeCheckpoint()

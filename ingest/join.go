@@ -3,99 +3,68 @@ package ingest
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/gscd-io/gscd/delta"
+	"github.com/gscd-io/gscd/delta/compact"
 	"github.com/gscd-io/gscd/delta/upsert"
 	"github.com/gscd-io/gscd/progress"
 	"github.com/gscd-io/gscd/savepoint"
 )
 
-// Small files are joined: every batch brings one, each file costs a line of
-// the log in every commit that touches it, and a savepoint pins it for years.
-// What a savepoint pins is left alone: joining it would store its rows twice.
-const (
-	smallFile     = 1 << 20
-	smallFileRows = 100_000
-	// joinAt small files of a partition are joined at once, joinAtSeal of them
-	// before a seal pins them.
-	joinAt     = 50
-	joinAtSeal = 4
-)
-
-// joinSmall joins the small files that came since the last seal, in a commit
-// of its own that changes no data, where there are at least so many.
-func (l *Lane) joinSmall(atLeast int) error {
-	if l.base == nil {
-		return nil
+// joinByKey writes the live rows of small files as one, row by row, in a commit of its own
+// that changes no data.
+func (l *Lane) joinByKey(task compact.Task) error {
+	l.writing = time.Now()
+	tx := delta.NewTransaction(l.table, l.base)
+	written, err := l.writer.Join(l.ctx, task.Files, l.base.Schema(), l.o.PartitionBy, l.mergedFacts(task.Files), tx)
+	if err != nil {
+		return fmt.Errorf("table %s: %w", l.o.Name, err)
 	}
-	byFolder := map[string][]upsert.FileInfo{}
-	for _, f := range l.writer.Files() {
-		if f.Size < smallFile && f.Rows < smallFileRows {
-			byFolder[f.Folder] = append(byFolder[f.Folder], f)
-		}
+	if committed, err := l.commitLayout(tx, task.Files, written); err != nil || !committed {
+		return err
 	}
-	for _, folder := range slices.Sorted(maps.Keys(byFolder)) {
-		files := byFolder[folder]
-		if len(files) < atLeast {
-			continue
-		}
-		pinned, err := l.pinnedFiles()
-		if err != nil {
-			return err
-		}
-		files = slices.DeleteFunc(files, func(f upsert.FileInfo) bool { return pinned[f.Path] })
-		if len(files) < atLeast {
-			continue
-		}
-		if err := l.join(files); err != nil {
-			return err
-		}
-	}
+	l.o.Log.Debug("joined small files", zap.String("table", l.o.Name), zap.Int("files", len(task.Files)), zap.Int64("rows", task.Rows-task.Dead),
+		zap.Int64("bytes_read", task.Bytes), zap.Duration("took", time.Since(l.writing)))
 	return nil
 }
 
-func (l *Lane) join(files []upsert.FileInfo) error {
-	ids := make([]uint32, len(files))
+// mergedFacts gives the footer of a file of the rows of several.
+func (l *Lane) mergedFacts(files []uint32) map[string]string {
 	merged := facts{}
-	for i, f := range files {
-		ids[i] = f.Segment
-		if one := l.facts(f.Segment); i == 0 {
+	for i, id := range files {
+		if one := l.facts(id); i == 0 {
 			merged = one
 		} else {
 			merged.merge(one)
 		}
 	}
-	l.writing = time.Now()
-	tx := delta.NewTransaction(l.table, l.base)
-	written, err := l.writer.Join(l.ctx, ids, l.base.Schema(), l.o.PartitionBy, merged.encode(), tx)
-	if err != nil {
-		return fmt.Errorf("table %s: %w", l.o.Name, err)
-	}
+	return merged.encode()
+}
+
+// commitLayout commits what moves rows and changes none. committed is false where another
+// engine has moved rows at the same time, perhaps these: the policy decides anew.
+func (l *Lane) commitLayout(tx *delta.Transaction, files []uint32, written *upsert.Written) (committed bool, err error) {
 	l.p.Kind, l.p.Late, l.p.Seals = progress.Maintenance, nil, nil
 	paths := make([]string, len(files))
-	for i, f := range files {
-		paths[i] = f.Path
+	for i, id := range files {
+		paths[i] = l.writer.Path(id)
 	}
 	l.carryRewritten(paths, written)
 	switch err := l.commit(tx, "OPTIMIZE"); {
 	case errors.Is(err, errConflict):
-		// Another engine has moved rows at the same time, perhaps these: they are
-		// joined another time.
-		return l.follow(err)
+		return false, l.follow(err)
 	case err != nil:
-		return err
+		return false, err
 	}
 	if err := l.applied(written); err != nil {
-		return err
+		return false, err
 	}
 	clear(l.segmentFacts)
-	l.o.Log.Debug("joined small files", zap.String("table", l.o.Name), zap.Int("files", len(files)))
-	return nil
+	return true, nil
 }
 
 // merge takes in the facts of more rows.

@@ -91,6 +91,9 @@ type Lane struct {
 	written written
 	// pinned are the data files of the last seal, nil while they are not known.
 	pinned map[string]bool
+	// rewriting is what is written anew beside the batches; running tells that Run is at work.
+	rewriting *rewriting
+	running   bool
 
 	batch          *batch
 	arena          *change.Arena
@@ -134,7 +137,8 @@ var errReload = errors.New("the table has moved on")
 // stop wraps one of this package's sentinels, *change.LostOffsetsError, or the
 // store's or broker's cause.
 func (l *Lane) Run(ctx context.Context) error {
-	l.ctx, l.stopped = ctx, nil
+	l.ctx, l.stopped, l.running = ctx, nil, true
+	defer l.dropRewrite()
 	l.queue = newQueue(l.source, &l.o)
 	defer l.queue.close()
 	l.queue.define = l.readSchemasFor
@@ -393,7 +397,7 @@ func (l *Lane) touchesMuch() bool {
 		if e.dirty {
 			own += bytesARow
 			if e.old != 0 {
-				touched[e.old.Segment()] = true
+				touched[l.writer.File(e.old.Segment())] = true
 			}
 		}
 	}

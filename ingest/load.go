@@ -61,6 +61,7 @@ func (l *Lane) loadState() error {
 	if l.writer != nil {
 		was = l.writer.Index()
 	}
+	l.dropRewrite()
 	l.p, l.base, l.judge, l.writer = nil, nil, nil, nil
 	l.markers, l.batch, l.arena = marker.NewSet(), newBatch(), &change.Arena{}
 	l.pinned, l.ends = nil, nil

@@ -108,6 +108,7 @@ type Options struct {
 	BatchMaxInterval time.Duration
 	CopyOnWrite      bool
 	PartitionBy      []string
+	Rewrites         Rewrites
 	// ChangeData switches Delta's change data feed on, for a table that is there too.
 	// It is never switched off here: what a table's property says is followed.
 	ChangeData bool

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gscd-io/gscd/delta/compact"
 	"github.com/gscd-io/gscd/delta/objstore/faulty"
 	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/ingest"
@@ -145,6 +146,7 @@ func newScenario(seed uint64) *scenario {
 		sc.rules.partitionBy = sc.o.PartitionBy
 	}
 	sc.settings(rand.New(rand.NewPCG(seed, 43)))
+	sc.o.Rewrites = rewritesOf(rand.New(rand.NewPCG(seed, 47)))
 	if sc.f.filtered {
 		sc.o.Decode.Source = "shop.t"
 	}
@@ -156,6 +158,16 @@ func newScenario(seed uint64) *scenario {
 	}
 	sc.feeds = pick(r, 0, 0, 0, 1, 1, 2+r.IntN(4))
 	return sc
+}
+
+// rewritesOf draws limits under which files of a few rows are joined, copied and cleaned
+// all the time.
+func rewritesOf(r *rand.Rand) ingest.Rewrites {
+	return ingest.Rewrites{Inline: true, Limits: compact.Limits{
+		JoinFiles: pick(r, 2, 2, 3, 5, 50), JoinAtSeal: pick(r, 2, 2, 4), DeadShare: pick(r, .01, .1, .3, .6), WorthShare: pick(r, .01, .3),
+		WorstShare: pick(r, .01, .75), PinnedShare: pick(r, .01, .4, 1), CopyShare: pick(r, .001, .15, .9, .9), TinyRows: pick(r, int64(1), 1, 1, 4096),
+		TargetBytes: pick(r, int64(8<<10), 64<<20), SmallBytes: pick(r, int64(12<<10), 32<<20),
+	}}
 }
 
 // settings draws what else a contract leaves to choose.

@@ -92,7 +92,7 @@ func (l *Lane) atEnd() (done bool, err error) {
 			if err := l.flush(); err != nil {
 				return err
 			}
-			if err := l.joinSmall(joinAtSeal); err != nil {
+			if err := l.rewriteBeforeSeal(); err != nil {
 				return err
 			}
 			return l.seal(ends, decision, clock)

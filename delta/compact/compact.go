@@ -59,6 +59,9 @@ type Limits struct {
 	// TinyRows and TinyBytes are those of a file, in the mean, below which files are written
 	// by key: 4096 and 256 KiB. A row group of fewer costs more in the footer than it holds.
 	TinyRows, TinyBytes int64
+	// KeyBytes bounds the files that are written by key at once: 8 MiB. Their rows are in
+	// memory.
+	KeyBytes int64
 }
 
 // Resolved gives the limits with defaults in the places of zeros.
@@ -74,6 +77,7 @@ func (l Limits) Resolved() Limits {
 	l.CopyShare = cmp.Or(l.CopyShare, .15)
 	l.TinyRows = cmp.Or(l.TinyRows, 4096)
 	l.TinyBytes = cmp.Or(l.TinyBytes, 256<<10)
+	l.KeyBytes = cmp.Or(l.KeyBytes, 8<<20)
 	return l
 }
 
@@ -146,7 +150,7 @@ func (l Limits) Join(s State, sealing bool) (tasks []Task) {
 			files = even(files)
 		}
 		slices.SortFunc(files, func(a, b File) int { return cmp.Compare(a.ID, b.ID) })
-		if t := l.task(upTo(files, target)); len(t.Files) > 1 {
+		if t := l.fill(files, target); len(t.Files) > 1 {
 			tasks = append(tasks, t)
 		}
 	}
@@ -188,6 +192,16 @@ func upTo(files []File, target int64) []File {
 		}
 	}
 	return files
+}
+
+// fill makes a task of the first files, as many as become one.
+func (l *Limits) fill(files []File, target int64) Task {
+	t := l.task(upTo(files, target))
+	if t.ByKey && t.Bytes > l.KeyBytes {
+		small := slices.DeleteFunc(slices.Clone(files), func(f File) bool { return f.Size > l.KeyBytes/2 })
+		t = l.task(upTo(small, l.KeyBytes))
+	}
+	return t
 }
 
 func (l *Limits) target(s State) int64 {
@@ -259,7 +273,7 @@ func (l Limits) Clean(s State) (Task, bool) {
 	worn = slices.DeleteFunc(worn, func(f File) bool {
 		return f.Folder != worst.Folder || f.ByKey != worst.ByKey || f.share() < l.WorstShare*worst.share()
 	})
-	t := l.task(upTo(worn, l.target(s)))
+	t := l.fill(worn, l.target(s))
 	t.Copy = false
-	return t, true
+	return t, len(t.Files) > 0
 }

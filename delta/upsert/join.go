@@ -20,13 +20,15 @@ type FileInfo struct {
 	Folder string
 	// Bare: another writer's, without hidden columns.
 	Bare bool
+	// Moved: by a Move, no batch's.
+	Moved bool
 }
 
 // Files gives the live files in the order in which they came.
 func (w *Writer) Files() []FileInfo {
 	out := make([]FileInfo, 0, len(w.segments))
 	for _, s := range w.segments {
-		f := FileInfo{Segment: s.id, Path: s.add.Path, Size: s.add.Size, Rows: s.rows, Folder: folderOf(s.key), Bare: s.bare}
+		f := FileInfo{Segment: s.id, Path: s.add.Path, Size: s.add.Size, Rows: s.rows, Folder: folderOf(s.key), Bare: s.bare, Moved: s.foreign}
 		if s.dead != nil {
 			f.Dead = s.dead.Cardinality()
 		}

@@ -30,9 +30,8 @@ type Move struct {
 	reads   []parquet.Column // as they are asked for
 	fields  []schema.Field   // the table's
 	encoder *parquet.Encoder
-	footer  map[string]string
 	inputs  []*moving
-	copy    bool
+	o       MoveOptions
 	now     func() time.Time
 	to      placed
 }
@@ -58,23 +57,29 @@ type placed struct {
 	inputs []*moving
 }
 
-// copyRows is the size from which a row group without a dead row is taken over as it is
-// where others are decoded; one of less than fewRows and fewBytes never is: in the footer
-// it would cost more than its rows.
+// MoveOptions say how the rows of files are written anew.
+type MoveOptions struct {
+	// Footer goes into the new file.
+	Footer map[string]string
+	// Carry takes row groups over as they are, with their dead rows, where the file was
+	// written as the new one would be; but for those of fewer than FewRows rows and FewBytes
+	// bytes, which cost more in the footer than they hold. Without it dead rows are dropped.
+	Carry             bool
+	FewRows, FewBytes int64
+}
+
 const (
+	// copyRows is the size from which a row group without a dead row is taken over as it is
+	// where others are decoded.
 	copyRows = 20_000
-	fewRows  = 4096
-	fewBytes = 256 << 10
 	// heldBytes bounds what is decoded at once, groupBytes the row group that is made of it.
 	heldBytes  = 8 << 20
 	groupBytes = 64 << 20
 )
 
-// PlanMove plans to write files anew. carry takes row groups over as they are, with their
-// dead rows, where the file was written as the new one would be; without it dead rows are
-// dropped. Files that have no hidden columns can't be moved.
-func (w *Writer) PlanMove(ids []uint32, s *schema.Schema, partitionBy []string, footer map[string]string, carry bool) (*Move, error) {
-	m := &Move{store: w.store, footer: footer, copy: carry, now: w.now}
+// PlanMove plans to write files anew. Those without hidden columns can't be moved.
+func (w *Writer) PlanMove(ids []uint32, s *schema.Schema, partitionBy []string, o MoveOptions) (*Move, error) {
+	m := &Move{store: w.store, o: o, now: w.now}
 	for _, f := range s.Fields {
 		if !slices.Contains(partitionBy, f.Name) {
 			m.columns = append(m.columns, columnOf(&f))
@@ -147,7 +152,7 @@ func (m *Move) Run(ctx context.Context, rest func(busy time.Duration) error) (er
 	if out.Rows() == 0 {
 		return nil
 	}
-	st, err := out.Finish(m.footer)
+	st, err := out.Finish(m.o.Footer)
 	if err == nil {
 		err = to.Commit()
 	}
@@ -186,7 +191,7 @@ func (m *Move) write(ctx context.Context, in *moving, out *parquet.Stream, pause
 		}
 		stored, plain := f.RowGroupBytes(group)
 		switch {
-		case copyable && (m.copy && (n >= fewRows || stored >= fewBytes) || dead == 0 && n >= copyRows):
+		case copyable && (m.o.Carry && (n >= m.o.FewRows || stored >= m.o.FewBytes) || dead == 0 && n >= copyRows):
 			if err := out.CopyGroup(f, group); err != nil {
 				return fmt.Errorf("read %s: %w", in.segment.key, err)
 			}

@@ -116,7 +116,7 @@ func (k *keyed) plan(carry bool) *upsert.Move {
 	if len(ids) == 0 {
 		ids = append(ids, files[0].Segment)
 	}
-	m, err := k.w.PlanMove(ids, k.schema, nil, map[string]string{"made": "by a move"}, carry)
+	m, err := k.w.PlanMove(ids, k.schema, nil, upsert.MoveOptions{Footer: map[string]string{"made": "by a move"}, Carry: carry, FewRows: 100, FewBytes: 1 << 20})
 	if err != nil {
 		k.t.Fatal(err)
 	}
