@@ -8,6 +8,7 @@ import (
 
 	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/delta/action"
+	"github.com/gscd-io/gscd/delta/compact"
 	"github.com/gscd-io/gscd/delta/deltalog"
 	"github.com/gscd-io/gscd/delta/layout"
 	"github.com/gscd-io/gscd/savepoint"
@@ -149,9 +150,10 @@ type Thresholds struct {
 }
 
 const (
-	defaultDeadShare   = 0.35
-	smallTable         = 256 << 20
-	smallTableShare    = 0.5
+	// What is borne is what a running ingester bears.
+	defaultDeadShare   = compact.DeadShare
+	smallTable         = compact.SmallTable
+	smallTableShare    = compact.DeadShareSmall
 	defaultPinned      = 4 << 20
 	defaultUnclustered = 0.2
 	// manySmall is from how many small files on pinned ones are joined too: each costs more
@@ -159,7 +161,7 @@ const (
 	manySmall = 50
 	// deadest is how near to the worst file's share of deleted rows others must be to be
 	// rewritten with it.
-	deadest = 0.75
+	deadest = compact.WorstShare
 )
 
 func (t Thresholds) withDefaults(bytes int64) Thresholds {

@@ -69,9 +69,9 @@ func (l Limits) Resolved() Limits {
 	l.BigBatch = cmp.Or(l.BigBatch, 1<<20)
 	l.JoinAtSeal = cmp.Or(l.JoinAtSeal, 2)
 	l.SmallBytes = cmp.Or(l.SmallBytes, 32<<20)
-	l.SmallTable = cmp.Or(l.SmallTable, 256<<20)
+	l.SmallTable = cmp.Or(l.SmallTable, SmallTable)
 	l.TurnOver = cmp.Or(l.TurnOver, .05)
-	l.WorstShare = cmp.Or(l.WorstShare, .75)
+	l.WorstShare = cmp.Or(l.WorstShare, WorstShare)
 	l.WorthShare = cmp.Or(l.WorthShare, .25)
 	l.PinnedShare = cmp.Or(l.PinnedShare, .6)
 	l.CopyShare = cmp.Or(l.CopyShare, .15)
@@ -86,8 +86,14 @@ const (
 	targetShare    = 80
 	joinFiles      = 50
 	joinBigFiles   = 128
-	deadShare      = .35
-	deadShareSmall = .5
+)
+
+// Defaults that others share who clean tables: see Limits.
+const (
+	DeadShare      = .35
+	DeadShareSmall = .5
+	SmallTable     = 256 << 20
+	WorstShare     = .75
 )
 
 // Task is files of one folder that become one file.
@@ -236,9 +242,9 @@ func (l Limits) Borne(s State) float64 {
 	case l.DeadShare > 0:
 		return l.DeadShare
 	case bytes < l.SmallTable, float64(s.BatchRows) > l.TurnOver*float64(rows-dead):
-		return deadShareSmall
+		return DeadShareSmall
 	}
-	return deadShare
+	return DeadShare
 }
 
 // Share is the share of deleted rows of the table.
