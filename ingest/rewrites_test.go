@@ -58,7 +58,7 @@ func TestRewritesBesideBatches(t *testing.T) {
 			rewritten++
 		}
 	}
-	if rewritten < 4 { // before each seal at least
+	if rewritten < 2 { // one is waited for at each seal where it was begun
 		t.Errorf("%d commits moved rows", rewritten)
 	}
 	if _, err := savepoint.Vacuum(context.Background(), s.table, savepoint.VacuumOptions{Now: time.Now().Add(time.Hour)}); err != nil {

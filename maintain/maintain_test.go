@@ -16,6 +16,7 @@ import (
 	"github.com/gscd-io/gscd/delta/objstore/faulty"
 	"github.com/gscd-io/gscd/delta/objstore/mem"
 	"github.com/gscd-io/gscd/delta/scan"
+	"github.com/gscd-io/gscd/ingest"
 	"github.com/gscd-io/gscd/maintain"
 	"github.com/gscd-io/gscd/savepoint"
 )
@@ -145,6 +146,7 @@ func TestPinnedFilesAreWeighed(t *testing.T) {
 // A row that is changed again and again leaves deleted rows in files.
 func TestDeadRowsGo(t *testing.T) {
 	g := newRig(t)
+	g.options = func(o *ingest.Options) { o.Rewrites.DeadShare = 1 } // the ingester leaves them
 	var ids []int
 	for id := range 400 {
 		ids = append(ids, id)

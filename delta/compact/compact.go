@@ -35,7 +35,7 @@ type Limits struct {
 	// BigBatch bytes (1 MiB) of its own: few, late joins find more rows deleted.
 	JoinFiles int
 	BigBatch  int64
-	// JoinAtSeal small files are joined before a savepoint pins them: 2.
+	// JoinAtSeal small files are joined before a savepoint pins them: 4.
 	JoinAtSeal int
 	// SmallBytes is the size below which a file is small: 32 MiB.
 	SmallBytes int64
@@ -67,7 +67,7 @@ type Limits struct {
 // Resolved gives the limits with defaults in the places of zeros.
 func (l Limits) Resolved() Limits {
 	l.BigBatch = cmp.Or(l.BigBatch, 1<<20)
-	l.JoinAtSeal = cmp.Or(l.JoinAtSeal, 2)
+	l.JoinAtSeal = cmp.Or(l.JoinAtSeal, 4)
 	l.SmallBytes = cmp.Or(l.SmallBytes, 32<<20)
 	l.SmallTable = cmp.Or(l.SmallTable, SmallTable)
 	l.TurnOver = cmp.Or(l.TurnOver, .05)
