@@ -259,6 +259,7 @@ func parallel(ctx context.Context, goroutines, n int, begin func() func(context.
 
 // liveTwice is the error of a key that two live rows have.
 func (w *Writer) liveTwice(ctx context.Context, s *schema.Schema, d duplicate) error {
+	d[0], d[1] = w.at(d[0]), w.at(d[1])
 	one, other := w.segments[d[0].Segment()], w.segments[d[1].Segment()]
 	columns, fixed, err := w.keyColumns(s, other)
 	if err != nil {
