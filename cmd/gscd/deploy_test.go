@@ -56,6 +56,7 @@ func TestDeploy(t *testing.T) {
 		check(name, config, environ...)
 	}
 	check("kustomize/example", read("kustomize/example/gscd.yaml"), "GSCD_KAFKA_SASL_PASSWORD_FILE="+password)
+	check("compose", read("compose/gscd.yaml"), "GSCD_S3_ACCESS_KEY_ID=a", "GSCD_S3_SECRET_ACCESS_KEY=b")
 
 	// The chart's are compared with these in deploy/validate.
 	args := regexp.MustCompile(`(?m)^ *args: \[(.*)\]$`)
