@@ -26,8 +26,13 @@ var all = []Scenario{
 	},
 	{
 		Name: "write", Unit: "rows", Rows: -1, Needs: Needs{Table: true},
-		Measures: "store files of the sizes that commits have, nothing else: the disk with fsync, or the storage of --table",
+		Measures: "store files of the sizes that commits have, nothing else: the folder of the tables with fsync, or the storage of --table",
 		run:      runWrite,
+	},
+	{
+		Name: "disk", Unit: "rows", Rows: -1,
+		Measures: "the same on the temporary folder, wherever tables are",
+		run:      runDisk,
 	},
 	ingestOf("ingest", "ingest into a table of --rows rows", -1),
 	ingestOf("ingest-empty", "ingest into a table that is not there yet", 0),

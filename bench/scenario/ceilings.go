@@ -3,12 +3,14 @@ package scenario
 import (
 	"context"
 	"fmt"
+	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
 
 	"github.com/gscd-io/gscd/bench"
 	"github.com/gscd-io/gscd/delta/objstore"
+	"github.com/gscd-io/gscd/delta/objstore/counting"
 	"github.com/gscd-io/gscd/delta/parquet"
 	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/ingest"
@@ -159,10 +161,24 @@ func runEncode(ctx context.Context, s *Spec, _ Env, r *Result) error {
 // runWrite stores what a commit of each batch stores at least: a data file, a file of
 // deletion vectors, and the commit, one behind the other where one names the other.
 func runWrite(ctx context.Context, s *Spec, env Env, r *Result) error {
-	_, counted, err := openCounted(ctx, s, env)
+	return writeAt(ctx, s, env, s.Table, r)
+}
+
+// runDisk is runWrite on the local disk, wherever tables are.
+func runDisk(ctx context.Context, s *Spec, env Env, r *Result) error {
+	dir, err := os.MkdirTemp(s.Scratch, "disk-")
 	if err != nil {
 		return err
 	}
+	return writeAt(ctx, s, env, dir, r)
+}
+
+func writeAt(ctx context.Context, s *Spec, env Env, address string, r *Result) error {
+	store, err := env.Open(ctx, address)
+	if err != nil {
+		return err
+	}
+	counted := counting.New(store)
 	columns, rows := rowsOf(s, s.Batch, 0)
 	e, err := parquet.NewEncoder(columns, parquet.EncoderOptions{})
 	if err != nil {
@@ -201,10 +217,10 @@ func runWrite(ctx context.Context, s *Spec, env Env, r *Result) error {
 	return nil
 }
 
-// RemoveAll deletes all that is in a store.
-func RemoveAll(ctx context.Context, store objstore.Store) error {
+// RemoveBelow deletes all that is in a folder of a store.
+func RemoveBelow(ctx context.Context, store objstore.Store, folder string) error {
 	var keys []string
-	for o, err := range store.List(ctx, "", "") {
+	for o, err := range store.List(ctx, folder+"/", "") {
 		if err != nil {
 			return err
 		}

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/gscd-io/gscd/bench"
 	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/delta/objstore"
@@ -16,6 +18,7 @@ import (
 	"github.com/gscd-io/gscd/ingest/decode"
 	"github.com/gscd-io/gscd/progress"
 	"github.com/gscd-io/gscd/savepoint"
+	"github.com/gscd-io/gscd/server"
 	"github.com/gscd-io/gscd/snapshotter"
 )
 
@@ -80,11 +83,7 @@ func runIngest(ctx context.Context, s *Spec, env Env, r *Result) error {
 	if r.FirstVersion, err = newestVersion(ctx, store); err != nil {
 		return err
 	}
-	lane, err := ingest.New(o, startedAt(src, func() { counted.Reset(); m.begin() }))
-	if err != nil {
-		return err
-	}
-	if err := lane.Run(ctx); err != nil {
+	if err := runLane(ctx, o, startedAt(src, func() { counted.Reset(); m.begin() }), nil); err != nil {
 		return err
 	}
 	m.end(r)
@@ -95,6 +94,27 @@ func runIngest(ctx context.Context, s *Spec, env Env, r *Result) error {
 	r.count(counted)
 	return nil
 }
+
+// runLane runs a table as `gscd ingest` does, alone in its process. seen may be nil.
+func runLane(ctx context.Context, o ingest.Options, src ingest.Source, seen *watch) error {
+	spec := server.Spec{Name: o.Name, Address: o.Store.String(), Ends: o.UntilEnd}
+	spec.Open = func(_ context.Context, with server.Shared) (server.Runner, error) {
+		o.Budget, o.Gate, o.Observer, o.Store = with.Budget, with.Gate, with.Observer, with.Count(o.Store)
+		if seen != nil {
+			seen.Observer = with.Observer
+			o.Observer = seen
+		}
+		lane, err := ingest.New(o, src)
+		return runner{lane}, err
+	}
+	return server.New(server.Options{Log: zap.NewNop()}).Run(ctx, []server.Spec{spec})
+}
+
+// runner is a lane whose source somebody else closes.
+type runner struct{ *ingest.Lane }
+
+// Close implements server.Runner.
+func (runner) Close() error { return nil }
 
 // openCounted opens the table's store, and gives it with a count.
 func openCounted(ctx context.Context, s *Spec, env Env) (objstore.Store, *counting.Store, error) {

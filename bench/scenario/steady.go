@@ -38,14 +38,10 @@ func runSteady(ctx context.Context, s *Spec, env Env, r *Result) error {
 	w := &watch{counted: counted, m: m, r: r, left: s.events(), stop: stop, waiting: map[change.PartitionID][]stamp{}, took: make([]time.Duration, 0, s.events())}
 	o := laneOptions(s, counted, cal)
 	o.UntilEnd, o.Now, o.BatchRows = false, nil, 0
-	o.BatchInterval, o.BatchMaxInterval, o.Observer = s.Interval, s.Interval, w
-	lane, err := ingest.New(o, &stamped{consumer, w})
-	if err != nil {
-		return err
-	}
+	o.BatchInterval, o.BatchMaxInterval = s.Interval, s.Interval
 	late := time.AfterFunc(time.Until(time.UnixMilli(s.Params.Time(s.events())))+s.Interval+lateness, stop)
 	defer late.Stop()
-	if err := lane.Run(ctx); err != nil {
+	if err := runLane(ctx, o, &stamped{consumer, w}, w); err != nil {
 		return err
 	}
 	if w.left > 0 {
@@ -66,6 +62,8 @@ type stamp struct {
 
 // watch takes the time of records from one end of the lane to the other.
 type watch struct {
+	ingest.Observer // the server's, which is told too
+
 	counted *counting.Store
 	m       *meter
 	r       *Result
@@ -94,21 +92,17 @@ func (w *watch) read(blocks []change.Block) {
 	}
 }
 
-// Alive implements ingest.Observer.
-func (w *watch) Alive() {}
-
 // Loaded implements ingest.Observer. What was read and not committed comes again.
-func (w *watch) Loaded(ingest.View) {
+func (w *watch) Loaded(v ingest.View) {
+	w.Observer.Loaded(v)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	clear(w.waiting)
 }
 
-// Took implements ingest.Observer.
-func (w *watch) Took(ingest.View) {}
-
 // Committed implements ingest.Observer.
 func (w *watch) Committed(c ingest.Commit, v ingest.View) {
+	w.Observer.Committed(c, v)
 	if c.Kind != progress.Batch && c.Kind != progress.Create {
 		return
 	}

@@ -12,12 +12,13 @@ import (
 	"github.com/gscd-io/gscd/query/output"
 )
 
-// Run is what `gscd bench --format json` or jsonl has printed.
+// printed is what `gscd bench --format json` or jsonl has printed.
 type printed []map[string]any
 
 // What makes two lines of two runs the same line.
 var sizes = []string{
 	"scenario", "source", "table_rows", "columns", "mix", "keys", "seed", "days", "batch", "batches", "decoders", "partitions",
+	"rate", "duration_seconds", "batch_interval_seconds",
 }
 
 // What is compared. Counted figures are the same wherever one build runs on one size.

@@ -64,6 +64,10 @@ func (l *Line) Record(m Machine) output.Record {
 	if l.Scenario.Needs.Rows {
 		tableRows = s.Params.Rows
 	}
+	var rate, seconds, interval any
+	if l.Scenario.Needs.Paced {
+		rate, seconds, interval = s.Params.Rate, round(s.Duration.Seconds()), round(s.Interval.Seconds())
+	}
 	bounds := func(at func(int) int) any {
 		if len(l.Results) < 2 {
 			return nil
@@ -83,6 +87,7 @@ func (l *Line) Record(m Machine) output.Record {
 		{Name: "table_rows", Value: tableRows}, {Name: "columns", Value: s.Params.Columns}, {Name: "mix", Value: s.Params.Mix}, {Name: "keys", Value: s.Params.Keys},
 		{Name: "seed", Value: s.Params.Seed}, {Name: "days", Value: s.Params.Days}, {Name: "batch", Value: s.Batch}, {Name: "batches", Value: s.Batches},
 		{Name: "decoders", Value: s.Decoders}, {Name: "partitions", Value: s.Partitions},
+		{Name: "rate", Value: rate}, {Name: "duration_seconds", Value: seconds}, {Name: "batch_interval_seconds", Value: interval},
 		{Name: "unit", Value: r.Unit}, {Name: "done", Value: r.Done}, {Name: "seconds", Value: number(r.Seconds)}, {Name: "per_second", Value: number(r.Per(r.Seconds))},
 		{Name: "per_cpu_second", Value: number(r.Per(r.CPU()))}, {Name: "cpu_seconds", Value: number(r.CPU())},
 		{Name: "cpu_user_seconds", Value: number(r.CPUUser)}, {Name: "cpu_system_seconds", Value: number(r.CPUSystem)}, {Name: "source_cpu_seconds", Value: number(r.CPUSource)},

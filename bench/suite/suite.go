@@ -392,11 +392,12 @@ func (w *workshop) remove(table string) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	store, err := w.o.Open(ctx, table)
+	// From above: of the store of a table lists leave out what a look at the storage wrote.
+	store, err := w.o.Open(ctx, w.root)
 	if err != nil {
 		return err
 	}
-	if err := scenario.RemoveAll(ctx, store); err != nil {
+	if err := scenario.RemoveBelow(ctx, store, strings.TrimPrefix(table, w.root+"/")); err != nil {
 		return fmt.Errorf("remove %s: %w", table, err)
 	}
 	w.tables = slices.Delete(w.tables, i, i+1)
