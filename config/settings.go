@@ -199,6 +199,9 @@ type Process struct {
 	BatchMemory Size `yaml:"batch_memory"`
 	// HeavyTasks is how many tables seal, write a checkpoint or build an index at once.
 	HeavyTasks int `yaml:"heavy_tasks"`
+	// CacheDir is a folder on local disk for what spares requests at the next start: the
+	// key indexes of tables in object stores. Empty: none is kept.
+	CacheDir string `yaml:"cache_dir"`
 	// MaintainInterval is from the beginning of one round of gscd maintain to that of the next.
 	MaintainInterval time.Duration `yaml:"maintain_interval" default:"1h"`
 }

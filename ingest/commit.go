@@ -413,6 +413,7 @@ func (l *Lane) publish() {
 // maybeCheckpoint writes a checkpoint once in a while. A checkpoint that can't
 // be written is logged: the log alone is enough to read the table.
 func (l *Lane) maybeCheckpoint() error {
+	l.saveIndex(false)
 	if l.base.Version()-l.lastCheckpoint < l.o.CheckpointEvery {
 		return nil
 	}

@@ -8,6 +8,10 @@ func (l *Lane) Indexes() (now, anew *upsert.Writer, err error) {
 	if l.base == nil {
 		return nil, nil, nil
 	}
+	l.o.IndexDir = "" // read from the files
 	anew, err = l.openWriter(l.base, l.writer.Index())
 	return l.writer, anew, err
 }
+
+// SaveIndexEvery sets after how many commits the key index is saved.
+func (o *Options) SaveIndexEvery(commits int64) { o.indexEvery = commits }

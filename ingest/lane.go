@@ -88,7 +88,8 @@ type Lane struct {
 	lookedAt time.Time
 
 	// written are the objects that this process stored.
-	written written
+	written   written
+	indexFile indexFile
 	// pinned are the data files of the last seal, nil while they are not known.
 	pinned map[string]bool
 	// rewriting is what is written anew beside the batches; running tells that Run is at work.
@@ -149,6 +150,8 @@ func (l *Lane) Run(ctx context.Context) error {
 		}
 		defer l.o.DeadLetterTopic.Close()
 	}
+	well := false
+	defer func() { l.endIndexFile(well) }()
 	for {
 		err := l.run()
 		switch {
@@ -162,11 +165,13 @@ func (l *Lane) Run(ctx context.Context) error {
 			l.o.Log.Info("taking up the newest version of the table", l.fields("reason", err)...)
 			continue
 		case err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()):
+			well = true
 			return nil
 		case l.acceptsLoss(err):
 			l.o.Log.Warn("offsets were lost while the table was read", l.fields("reason", err)...)
 			continue
 		}
+		well = err == nil
 		return l.nameLoss(err)
 	}
 }

@@ -62,6 +62,7 @@ func (l *Lane) loadState() error {
 		was = l.writer.Index()
 	}
 	l.dropRewrite()
+	l.savedIndex(true)
 	l.p, l.base, l.judge, l.writer = nil, nil, nil, nil
 	l.markers, l.batch, l.arena = marker.NewSet(), newBatch(), &change.Arena{}
 	l.pinned, l.ends = nil, nil
@@ -307,6 +308,10 @@ func (l *Lane) openWriter(base *delta.Snapshot, was *upsert.Index) (*upsert.Writ
 	}
 	if base == nil {
 		return upsert.New(l.o.Store, o), nil
+	}
+	o.Saved = l.indexFileName(base)
+	o.SavedFault = func(err error) {
+		l.o.Log.Warn("the saved key index is not used; the keys are read from the table", zap.String("table", l.o.Name), zap.Error(err))
 	}
 	return upsert.Open(l.ctx, l.o.Store, base, o)
 }

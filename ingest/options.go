@@ -142,6 +142,10 @@ type Options struct {
 	// Decoders is the number of decoding goroutines (2).
 	Decoders int
 	Log      *zap.Logger
+	// IndexDir, where set, is a folder on local disk in which the key index is kept
+	// between starts, in one file a table. It is never needed.
+	IndexDir   string
+	indexEvery int64 // commits between two savings, for tests (0: indexFileCommits)
 
 	// What the lane shares with others, and who watches it; nil for none.
 	Budget   Budget

@@ -99,6 +99,8 @@ type trial struct {
 	vacuumed int64
 	// late is a write of a life that has ended, and that has not arrived yet.
 	late *lateWrite
+	// indexDir, where set, has the key index between lives.
+	indexDir string
 	// broker, where set, has the topic; else a feed in memory has.
 	broker *onKafka
 }
@@ -119,6 +121,9 @@ func (sc *scenario) play(t *testing.T) (difference string) {
 		}
 	}()
 	tr := newTrial(sc, mem.New(), mem.New())
+	if sc.seed%2 == 0 {
+		tr.indexDir = t.TempDir()
+	}
 	if sc.local {
 		dir := t.TempDir()
 		tr.store, tr.dead = localStore(dir+"/t"), localStore(dir+"/t__dead_letter")
@@ -206,6 +211,10 @@ type wrongError struct{ error }
 // life is one process: a lane from start to end, or until a fault ends it.
 func (tr *trial) life(s step, topic map[int32][]*event, r *rand.Rand, f fault) error {
 	o := tr.o
+	if tr.indexDir != "" && s.seed%4 != 0 { // some lives go without, and leave an old one behind
+		o.IndexDir = tr.indexDir
+		o.SaveIndexEvery(1 + int64(s.seed%3))
+	}
 	o.DriftWait = time.Duration(s.wait) * time.Microsecond
 	o.Now = func() time.Time { return time.UnixMicro(s.clock) }
 	ctx, cancel := context.WithCancel(ctx)

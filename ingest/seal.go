@@ -245,6 +245,7 @@ func (l *Lane) commitSeals(seals []progress.Evidence) error {
 	l.o.Log.Info("sealed", zap.String("table", l.o.Name), zap.String("label", seals[0].Name), zap.Int("labels", len(seals)),
 		zap.Int64("version", version), zap.Int64("rows", l.p.Rows), zap.Strings("attributes", seals[0].Attributes))
 	l.publish()
+	l.saveIndex(true)
 	return l.pin()
 }
 

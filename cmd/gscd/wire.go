@@ -177,6 +177,9 @@ func (a *app) ingestOptions(ctx context.Context, cfg *config.Config, t *config.T
 	if o.Store, err = a.openStore(ctx, t.Location); err != nil {
 		return o, fmt.Errorf("table %s: %w", t.Name, err)
 	}
+	if _, isLocal := o.Store.(*local.Store); !isLocal {
+		o.IndexDir = cfg.Process.CacheDir // on local disk keys are read as fast as they were saved
+	}
 	if o.DeadLetterStore, err = a.openStore(ctx, deadLetterAddress(t.Location)); err != nil {
 		return o, fmt.Errorf("table %s: dead letters: %w", t.Name, err)
 	}

@@ -17,6 +17,8 @@ import (
 // deletion vector, are read. The error is as Open's; after one the Writer is of no
 // use any more.
 func (w *Writer) Follow(ctx context.Context, snap *delta.Snapshot) error {
+	w.changing.Lock()
+	defer w.changing.Unlock()
 	byPath := make(map[string]*segment, len(w.segments))
 	ended := make(map[uint32]*dv.Bitmap) // rows that end, by segment; nil: all of them
 	for id, s := range w.segments {

@@ -308,6 +308,9 @@ func (h *shard) fill(items func(yield func(item) bool)) (ok bool) {
 
 // each gives the items in the order of their hashes.
 func (h *shard) each(yield func(item) bool) {
+	if h.n == 0 {
+		return
+	}
 	step := h.about(1)
 	about := uint64(0)
 	for off := 0; off < len(h.bytes); off += h.width {

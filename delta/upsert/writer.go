@@ -50,6 +50,11 @@ type Options struct {
 	Fill func(path string, tag uint16, hidden []schema.Value)
 	// CopyOnWrite rewrites files instead of writing deletion vectors.
 	CopyOnWrite bool
+	// Saved, where it is set, names a file that Save may have written: Open begins with
+	// it, and reads only what has changed since. SavedFault is told, where it is set,
+	// why one that is there was not used.
+	Saved      string
+	SavedFault func(error)
 	// Progress, where it is set, is told how many of the files are in the index
 	// while Open builds it: at least at its begin, with 0, and at its end.
 	Progress func(files, of int)
@@ -66,6 +71,7 @@ type Writer struct {
 	opened   []*segment
 	encoders encoders
 	opening  sync.Mutex // of opened, while files are read side by side
+	changing sync.Mutex // of index and segments, while the index is saved
 	now      func() time.Time
 }
 
@@ -78,6 +84,9 @@ func New(store objstore.Store, o Options) *Writer {
 // of the live files. The error wraps ErrDuplicateKey, ErrInconsistent, or says
 // which file can't be read.
 func Open(ctx context.Context, store objstore.Store, snap *delta.Snapshot, o Options) (*Writer, error) {
+	if w, err := openFast(ctx, store, snap, o); w != nil || err != nil {
+		return w, err
+	}
 	w := New(store, o)
 	w.index = NewIndex(rowsAbout(snap))
 	if err := w.build(ctx, snap.Schema(), snap.Files()); err != nil {
@@ -516,6 +525,8 @@ func (w *Writer) mark(ended map[uint32]*dv.Bitmap, tx *delta.Transaction, out *W
 // Applied moves the index and the files to the version that the transaction
 // has become.
 func (w *Writer) Applied(out *Written) error {
+	w.changing.Lock()
+	defer w.changing.Unlock()
 	if len(out.killed) > 0 {
 		w.index.DeleteRefs(func(r Ref) bool {
 			killed := out.killed[r.Segment()]
