@@ -205,7 +205,7 @@ func (w *Writer) section(buf []byte, number int) []byte {
 		if t.second {
 			buf = binary.LittleEndian.AppendUint64(buf, it.second)
 		}
-		buf = binary.LittleEndian.AppendUint64(buf, uint64(it.ref))
+		buf = binary.LittleEndian.AppendUint64(buf, uint64(w.at(it.ref))) // where the row lies in the file
 		return true
 	})
 	return buf
