@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unsafe"
 
 	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/delta/upsert"
@@ -11,6 +12,10 @@ import (
 	"github.com/gscd-io/gscd/progress"
 	"github.com/gscd-io/gscd/snapshotter"
 )
+
+// bytesACell is what a cell of a new row takes in memory, whatever is in it: a row of few
+// values in a table of many columns is mostly that.
+const bytesACell = int64(unsafe.Sizeof(schema.Value{}))
 
 // fate is what became of a change that was due.
 type fate uint8
@@ -143,7 +148,7 @@ func (l *Lane) upsert(c *change.Change, old, new string, m snapshotter.Meta, tak
 	if newFresh {
 		e := l.stand(new)
 		if !e.live || !e.dirty {
-			l.batch.bytes += int64(len(row)) * 16
+			l.batch.bytes += int64(len(row)+len(Hidden)) * bytesACell
 		}
 		e.meta, e.known, e.live, e.dirty, e.deleted = m, true, true, true, false
 		e.row, e.base = row, base

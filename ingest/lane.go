@@ -416,6 +416,9 @@ func (l *Lane) touchesMuch() bool {
 
 func (l *Lane) state() *snapshotter.State { return &l.p.State }
 
+// largeRecord is from how many bytes on a record counts twice in a batch.
+const largeRecord = 64 << 10
+
 // take gives one record its fate. release tells that held changes are due now.
 func (l *Lane) take(p *snapshotter.Partition, r *change.Record, c *change.Change, decodeErr error) (release bool, err error) {
 	if err := undecided(decodeErr); err != nil {
@@ -425,6 +428,9 @@ func (l *Lane) take(p *snapshotter.Partition, r *change.Record, c *change.Change
 	b.records++
 	if r.Row == 0 {
 		b.bytes += r.Size() // headers too: they share a buffer with what the batch keeps
+		if r.Size() > largeRecord {
+			b.bytes += r.Size() // its values are as large in the file, which is in memory beside it
+		}
 	} else {
 		l.p.Totals.FurtherRows++
 	}

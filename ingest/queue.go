@@ -69,6 +69,9 @@ const (
 	lowWaterBytes = 32 << 20
 )
 
+// arenaRecords is how many bytes of records an arena takes rows of before the next begins.
+const arenaRecords = 8 << 20
+
 func newQueue(source Source, o *Options) *queue {
 	q := &queue{source: source, o: o, work: make(chan *chunk, 1024), paused: map[change.PartitionID]bool{}}
 	q.outage = outage{log: o.Log, table: o.Name, what: ForSource}
@@ -76,8 +79,12 @@ func newQueue(source Source, o *Options) *queue {
 	q.drop()
 	for range o.Decoders {
 		q.workers.Go(func() {
-			decoders, arena := map[string]decode.Decoder{}, &change.Arena{}
+			decoders, arena, decoded := map[string]decode.Decoder{}, &change.Arena{}, int64(0)
 			for c := range q.work {
+				// Rows in one block of the arena keep each other's records in memory: few, where records are large.
+				if decoded += c.bytes; decoded > arenaRecords {
+					arena, decoded = &change.Arena{}, c.bytes
+				}
 				c.broken = Caught(func() error { return c.decode(decoders, arena, o) })
 				close(c.ready)
 			}

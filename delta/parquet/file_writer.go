@@ -18,6 +18,9 @@ import (
 // ignore the statistics of strings where they can't.
 const createdBy = "gscd version 1.0.0 (build gscd)"
 
+// maxKeptPages bounds the memory for the pages of a column that is kept for the next row group.
+const maxKeptPages = 16 << 20
+
 // fileWriter puts the chunks of column writers together into a file.
 type fileWriter struct {
 	to            io.Writer // nil: all goes to buf
@@ -67,6 +70,9 @@ func (f *fileWriter) addRowGroup(columns []*columnWriter, rows int) {
 		f.put(dictionaries[i])
 		first := f.size
 		f.put(w.out)
+		if cap(w.out) > maxKeptPages {
+			w.out = nil // the file has them now
+		}
 		m := w.metadata(first)
 		if len(dictionaries[i]) > 0 {
 			m.DictionaryPageOffset = start
