@@ -176,11 +176,12 @@ func (w *Writer) build(ctx context.Context, s *schema.Schema, files []*action.Ad
 		}
 	}
 	tell(0)
+	whole := ctx // of the files, which stay open
 	err := parallel(ctx, readers(len(files)), len(files), func() func(context.Context, int) error {
 		st := &stage{b: b}
 		return func(ctx context.Context, i int) error {
 			seg := segments[i]
-			if err := w.openSegment(ctx, seg); err != nil {
+			if err := w.openSegment(whole, seg); err != nil {
 				return err
 			}
 			first := true
@@ -283,7 +284,8 @@ func (w *Writer) liveTwice(ctx context.Context, s *schema.Schema, d duplicate) e
 }
 
 // openSegment reads the deletion vector and the footer of a segment that was just
-// registered. It may be called for several segments at once.
+// registered. It may be called for several segments at once. The file is read under ctx as
+// long as it is kept open.
 func (w *Writer) openSegment(ctx context.Context, s *segment) (err error) {
 	if s.dead, err = delta.ReadDeletionVector(ctx, w.store, s.add); err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"github.com/gscd-io/gscd/delta/action"
 	"github.com/gscd-io/gscd/delta/dv"
 	"github.com/gscd-io/gscd/delta/objstore"
+	"github.com/gscd-io/gscd/delta/objstore/local"
 	"github.com/gscd-io/gscd/delta/objstore/mem"
 	"github.com/gscd-io/gscd/delta/parquet"
 	"github.com/gscd-io/gscd/delta/scan"
@@ -334,5 +335,41 @@ func TestFollowBehindAMove(t *testing.T) {
 	}
 	if k.w.Index().Len() != len(k.rows) {
 		t.Errorf("%d keys, want %d", k.w.Index().Len(), len(k.rows))
+	}
+}
+
+// A large file is read piece by piece, also long after the index was built from it.
+func TestLargeFileStaysOpen(t *testing.T) {
+	k := newKeyed(t, 5)
+	store, err := local.New(t.TempDir(), local.Options{NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.store, k.table, k.w = store, delta.New(store), upsert.New(store, upsert.Options{Key: []string{"id"}, Hidden: origin})
+	b := &upsert.Batch{Schema: k.schema}
+	noise := make([]byte, 1<<20)
+	for id := range int64(16) {
+		for i := range noise {
+			noise[i] = byte('a' + k.r.IntN(26))
+		}
+		b.Rows = append(b.Rows, []schema.Value{schema.IntValue(id), schema.StringValue(string(noise)), schema.IntValue(id)})
+		b.Keys, b.Tags = append(b.Keys, keyOf(id)), append(b.Tags, 0)
+	}
+	tx := k.transaction()
+	written, err := k.w.Write(t.Context(), b, tx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.commit(tx, written)
+	if size := k.w.Files()[0].Size; size <= 8<<20 {
+		t.Fatalf("a file of %d bytes is read at once", size)
+	}
+	w, err := upsert.Open(t.Context(), k.store, k.base, upsert.Options{Key: []string{"id"}, Hidden: origin})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := w.ReadRows(t.Context(), []upsert.Ref{w.Index().Get(keyOf(7))}, []parquet.Column{{Name: "v", Type: schema.Of(schema.StringType)}})
+	if err != nil || rows[0][0].S != b.Rows[7][1].S {
+		t.Error(err)
 	}
 }
