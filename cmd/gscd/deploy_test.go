@@ -97,3 +97,26 @@ func TestDeploy(t *testing.T) {
 		t.Error("a setting that there is not goes through")
 	}
 }
+
+// The commands that runbooks and pages name in a line of text are commands, with flags that there are.
+func TestRunbooks(t *testing.T) {
+	form := regexp.MustCompile("`(?:kubectl [^`]*-- |docker compose exec gscd )?(gscd [^`]*)`")
+	n := 0
+	for _, page := range []string{"docs/runbooks.md", "docs/kubernetes.md", "docs/operations.md", "deploy/compose/README.md"} {
+		text, err := os.ReadFile("../../" + page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range form.FindAllStringSubmatch(string(text), -1) {
+			n++
+			args := regexp.MustCompile(`"[^"]*"|\S+`).FindAllString(m[1], -1)[1:]
+			a, stdout, stderr := newTestApp()
+			if code := run(append(args, "--help"), a, commands); code != exitOK || !strings.Contains(stdout.String(), "gscd "+args[0]) {
+				t.Errorf("%s: %s: exit %d: %s", page, m[1], code, stderr)
+			}
+		}
+	}
+	if n < 15 {
+		t.Errorf("only %d commands were found", n)
+	}
+}

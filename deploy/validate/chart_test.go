@@ -96,10 +96,10 @@ func checkIngester(t *testing.T, d *apps.Deployment, whole bool) {
 	for _, e := range c.Env {
 		env[e.Name] = e.Value
 	}
-	want := map[string]string{"GSCD_CONFIG": "/etc/gscd/gscd.yaml", "TMPDIR": "/scratch", "HOME": "/scratch", "GOMEMLIMIT": "1638MiB"} // of 2 GiB
+	want := map[string]string{"GSCD_CONFIG": "/etc/gscd/gscd.yaml", "TMPDIR": "/scratch", "HOME": "/scratch", "GOMEMLIMIT": "1228MiB"} // of 2 GiB
 	if whole {
 		maps.Copy(want, map[string]string{
-			"GOMEMLIMIT":                    "4915MiB",
+			"GOMEMLIMIT":                    "3686MiB",
 			"GSCD_KAFKA_SASL_PASSWORD_FILE": "/etc/gscd-secrets/gscd-kafka/password", "GSCD_TRANSFORM_HASH_SECRET_FILE": "/etc/gscd-secrets/gscd-kafka/hash",
 			"AWS_SECRET_ACCESS_KEY": "", "HTTPS_PROXY": "http://proxy:3128", "POD_IP": "",
 		})
