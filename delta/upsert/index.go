@@ -102,8 +102,10 @@ func (x *Index) GetMany(keys []string, refs []Ref) {
 		for i, key := range keys[:n] {
 			_, h, hash, second := x.place(key)
 			probes[i] = probe{h, hash, second}
-			if h.n > 0 {
-				touched |= h.bytes[h.home(hash)*h.width]
+		}
+		for i := range n { // a loop of its own: the more of these a core has in sight, the more it asks for at once
+			if p := &probes[i]; p.h.n > 0 {
+				touched |= p.h.bytes[p.h.home(p.hash)*p.h.width]
 			}
 		}
 		for i := range n {
