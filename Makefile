@@ -6,14 +6,15 @@ ARGS     ?=
 TIME     ?= 10m
 BIN      := bin/gscd
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null)
+PGO      := cmd/gscd/gscd.pgo
 LDFLAGS  := $(if $(VERSION),-X main.release=$(VERSION))
 
-.PHONY: all build test race bench lint fmt integration fuzz nightly ci clean
+.PHONY: all build test race bench pgo lint fmt integration fuzz nightly ci clean
 
 all: build
 
 build: ## the binary, with DuckDB (needs a C compiler)
-	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/gscd
+	$(GO) build -trimpath -pgo=$(PGO) -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/gscd
 
 test: ## all tests that need no server
 	$(GO) test $(PKG)
@@ -23,6 +24,13 @@ race: ## the same under the race detector
 
 bench: ## the benchmarks beside the code; PKG=./delta/parquet for one package
 	$(GO) test -run '^$$' -bench . -benchmem $(PKG)
+
+# TestProfile of three sizes: rows of the table, records a batch, events.
+pgo: ## the profile that `make build` gives the compiler, made anew (docs/profiles.md)
+	dir=$$(mktemp -d); for size in 0,100000,800000 1000000,10000,500000 1000000,100000,800000; do \
+	  mkdir $$dir/$$size; set -- $$(echo $$size | tr , ' '); \
+	  $(GO) test ./bench -run 'TestProfile$$' -count 1 -v -args -profile.rows=$$1 -profile.batch=$$2 -profile.events=$$3 -profile.dir=$$dir/$$size || exit 1; \
+	done; $(GO) tool pprof -proto $$dir/*/cpu.pprof > $(PGO); rm -r $$dir
 
 lint: ## gofumpt, vet and the rules in .golangci.yml
 	golangci-lint run $(PKG)

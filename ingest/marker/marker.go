@@ -25,6 +25,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/google/uuid"
 	"github.com/klauspost/compress/zstd"
@@ -174,8 +175,13 @@ const (
 
 var magic = []byte("gscd markers 1\n")
 
+// encoder is one for all: its window alone takes megabytes.
+var encoder = sync.OnceValues(func() (*zstd.Encoder, error) {
+	return zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
+})
+
 func encode(added []Added) ([]byte, error) {
-	z, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
+	z, err := encoder()
 	if err != nil {
 		return nil, err
 	}
