@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"time"
+	"unsafe"
 
 	"github.com/google/uuid"
 
@@ -228,8 +229,10 @@ func (m *Move) write(ctx context.Context, in *moving, out *parquet.Stream, pause
 
 // decode writes the live ones of some rows of a file, which take plain bytes.
 func (m *Move) decode(ctx context.Context, in *moving, f *parquet.File, from, to, plain int64, out *parquet.Stream, pause func() error) error {
-	batchRows := int(min(max(heldBytes*(to-from)/max(plain, 1), 1), 4096))
 	width := len(m.reads)
+	// A row holds what is in it, and its cells: of many columns without values those are more.
+	row := max(plain/max(to-from, 1), 1) + int64(width)*int64(unsafe.Sizeof(schema.Value{}))
+	batchRows := int(min(max(heldBytes/row, 1), 4096))
 	var cells []schema.Value
 	rows := make([][]schema.Value, 0, batchRows)
 	seen := int64(0)
