@@ -45,6 +45,30 @@ type CheckpointResult struct {
 	// Snapshot is the same version without the dropped tombstones. A writer goes
 	// on with it, or it would gather them for ever.
 	Snapshot *Snapshot
+	of       *Snapshot
+}
+
+// Carry gives a version that commits have made of the one of the checkpoint, without
+// the tombstones that the checkpoint left out: for a writer that has gone on while the
+// checkpoint was written. A snapshot that was not made so comes back as it is.
+func (r CheckpointResult) Carry(s *Snapshot) *Snapshot {
+	if r.of == nil || r.of.removed == nil {
+		return s
+	}
+	var since []*removed // newest first
+	for node := s.removed; node != r.of.removed; node = node.before {
+		if node == nil {
+			return s
+		}
+		since = append(since, node)
+	}
+	chain := r.Snapshot.removed
+	for _, node := range slices.Backward(since) {
+		chain = &removed{node.removes, chain}
+	}
+	same := s.confirmedAt(s.confirmed)
+	same.removed = chain
+	return same
 }
 
 // Checkpoint writes the checkpoint of a snapshot, reads it back and then points
@@ -65,7 +89,7 @@ func (t *Table) Checkpoint(ctx context.Context, s *Snapshot, options CheckpointO
 	}
 	state := s.state(kept)
 	form := t.formOf(s, state, options)
-	result := CheckpointResult{Tombstones: len(kept), Dropped: dropped, Snapshot: s.withTombstones(kept)}
+	result := CheckpointResult{Tombstones: len(kept), Dropped: dropped, Snapshot: s.withTombstones(kept), of: s}
 	var written checkpoint.Written
 	var there bool
 	if result.Key, written, there, err = t.existing(ctx, s.version, form, state); err != nil {

@@ -191,6 +191,52 @@ func TestTombstonesExpire(t *testing.T) {
 	}
 }
 
+// TestTombstonesAreCarried: a writer that went on while the checkpoint was written loses
+// the tombstones that it left out, and keeps those that came since.
+func TestTombstonesAreCarried(t *testing.T) {
+	c := newClock()
+	_, table, s := newTable(t, c)
+	remove := func(s *delta.Snapshot, path string) *delta.Snapshot {
+		x := delta.NewTransaction(table, s)
+		x.Add(add(path))
+		s = commit(t, x)
+		a, _ := s.File(path)
+		x = delta.NewTransaction(table, s)
+		x.Remove(delta.RemoveOf(a, c.at, true))
+		return commit(t, x)
+	}
+	paths := func(s *delta.Snapshot) (list []string) {
+		for _, r := range s.Tombstones() {
+			list = append(list, r.Path)
+		}
+		return list
+	}
+	before := s
+	s = remove(remove(s, "dropped"), "kept")
+	later := remove(s, "later")
+	result, err := table.Checkpoint(ctx, s, delta.CheckpointOptions{Drop: func(r *action.Remove) bool { return r.Path == "dropped" }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := paths(result.Carry(later)); !slices.Equal(got, []string{"kept", "later"}) {
+		t.Errorf("carried to a later version: %v", got)
+	}
+	if got := paths(result.Carry(s)); !slices.Equal(got, []string{"kept"}) {
+		t.Errorf("carried to its own version: %v", got)
+	}
+	other := reopen(t, table)
+	if got := paths(result.Carry(other)); result.Carry(other) != other || !slices.Equal(got, []string{"dropped", "kept", "later"}) && !slices.Equal(got, []string{"kept", "later"}) {
+		t.Errorf("a snapshot that was read anew became one with %v", got)
+	}
+	if result.Carry(before) != before || len(paths(later)) != 3 {
+		t.Error("a snapshot itself changed")
+	}
+	next := remove(result.Carry(later), "next")
+	if got := paths(next); !slices.Equal(got, []string{"kept", "later", "next"}) {
+		t.Errorf("behind the next commit: %v", got)
+	}
+}
+
 func reopen(t tester, table *delta.Table) *delta.Snapshot {
 	t.Helper()
 	s, err := table.Snapshot(ctx)

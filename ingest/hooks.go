@@ -29,8 +29,8 @@ type Gate interface {
 // Work is heavy work that a Gate lets in.
 type Work string
 
-// The kinds of heavy work. A lane does one at a time: the checkpoint of a seal
-// is part of the seal.
+// The kinds of heavy work. The checkpoint of a seal is part of the seal; one that is
+// written beside the lane has its own turn, and is over before the lane waits for another.
 const (
 	SealWork       Work = "seal"
 	CheckpointWork Work = "checkpoint"

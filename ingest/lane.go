@@ -106,6 +106,7 @@ type Lane struct {
 	recentThen     recentDeadLetters // recent at the last commit
 	sealWas        string            // what held the last seal back, to log changes only
 	lastCheckpoint int64
+	checkpointing  *pendingCheckpoint // nil where none is being written
 
 	// For Budget, Gate and Observer: the bytes that the budget knows of, whether
 	// the lane is inside the gate, the ends last heard of, when the observer was
@@ -176,8 +177,20 @@ func (l *Lane) Run(ctx context.Context) error {
 	}
 }
 
-// run is one life: from the newest version on, until an end or a conflict.
+// run is one life: from the newest version on, until an end or a conflict. What was
+// begun beside the lane is over when it ends.
 func (l *Lane) run() error {
+	defer l.dropCheckpoint()
+	err := l.live()
+	if err == nil || errors.Is(err, errReload) {
+		if fault := l.settleCheckpoint(); fault != nil {
+			return errors.Join(err, fault)
+		}
+	}
+	return err
+}
+
+func (l *Lane) live() error {
 	if err := l.load(); err != nil {
 		return err
 	}

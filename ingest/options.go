@@ -151,6 +151,11 @@ type Options struct {
 	Budget   Budget
 	Gate     Gate
 	Observer Observer
+
+	// For tests. turns, where set, tells when the lane does itself what goroutines of
+	// their own do else. serial lets no batch be taken while one is written.
+	turns  func() bool
+	serial bool
 }
 
 // DeadLetterTopic takes records that tell of dead letters. *kafka.Sink is one.

@@ -88,6 +88,9 @@ func (l *Lane) atEnd() (done bool, err error) {
 	}
 	finished := l.o.UntilEnd && l.readToEnd()
 	if decision.Seal {
+		if err := l.settleCheckpoint(); err != nil { // it may wait for the turn that the seal would hold
+			return false, err
+		}
 		return false, l.inTurn(SealWork, func() error {
 			if err := l.flush(); err != nil {
 				return err

@@ -31,10 +31,14 @@ type segment struct {
 // instead of several, and the pages are wanted anyway.
 const readWhole = 8 << 20
 
-// open gives the segment's file. Its footer is read once.
+// open gives the segment's file. Its footer is read once, or twice where two ask for it
+// at the same time.
 func (w *Writer) open(ctx context.Context, s *segment) (*parquet.File, error) {
-	if s.file != nil {
-		return s.file, nil
+	w.openedMu.Lock()
+	known := s.file
+	w.openedMu.Unlock()
+	if known != nil {
+		return known, nil
 	}
 	f, err := openFile(ctx, w.store, s.key, s.add.Size)
 	if err != nil {
@@ -51,6 +55,11 @@ func (w *Writer) open(ctx context.Context, s *segment) (*parquet.File, error) {
 const maxOpen = 64
 
 func (w *Writer) remember(s *segment, f *parquet.File) {
+	w.openedMu.Lock()
+	defer w.openedMu.Unlock()
+	if s.file != nil {
+		return
+	}
 	s.file = f
 	w.opened = append(w.opened, s)
 	if len(w.opened) > maxOpen {

@@ -60,7 +60,9 @@ type Options struct {
 	Progress func(files, of int)
 }
 
-// Writer is the index and the live files of one table at one version.
+// Writer is the index and the live files of one table at one version. Until Applied or
+// Follow is called, which are its owner's alone, it may be read by several goroutines
+// at once: Index().Get and Len, ReadRows, Footer, Rows, Path, Files and Write.
 type Writer struct {
 	store    objstore.Store
 	o        Options
@@ -68,6 +70,7 @@ type Writer struct {
 	segments map[uint32]*segment
 	moved    map[uint32]*span // segments whose rows lie in another file
 	last     uint32
+	openedMu sync.Mutex // guards opened, and file of every segment
 	opened   []*segment
 	encoders encoders
 	opening  sync.Mutex // of opened, while files are read side by side
