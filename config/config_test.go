@@ -214,7 +214,7 @@ func TestDefaults(t *testing.T) {
 	s := cfg.Tables[0].Settings
 	want := Settings{
 		Format: "auto", Avro: Avro{Frame: "auto"}, EventTime: "source", Drift: Drift{10 * time.Minute, 5 * time.Minute}, MaxClockSkew: 5 * time.Minute,
-		Write: Write{"merge-on-read"}, Batch: Batch{time.Minute, 200000, 128 << 20, 10 * time.Minute},
+		Write: Write{"merge-on-read"}, Batch: Batch{time.Minute, 200000, 256 << 20, 10 * time.Minute},
 		Late: "fold", Future: "dead_letter", Truncate: "apply", Protect: "backup", Start: Start{At: "earliest"},
 		OnLostOffsets: "fail", Reload: "replace", MaxDeleteFraction: .2, Tombstones: "ignore", Mode: "upsert",
 		PartialImage: "merge", NullKey: "value", NewColumn: "add", MissingColumn: "keep", DDL: "follow", BadValue: "dead_letter",

@@ -348,7 +348,7 @@ type Write struct {
 type Batch struct {
 	Interval time.Duration `yaml:"interval" default:"60s"`
 	Rows     int           `yaml:"rows" default:"200000"`
-	Bytes    Size          `yaml:"bytes" default:"128MiB"`
+	Bytes    Size          `yaml:"bytes" default:"256MiB"`
 	// MaxInterval bounds how far Interval may stretch.
 	MaxInterval time.Duration `yaml:"max_interval" default:"10m"`
 }

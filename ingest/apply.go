@@ -179,16 +179,16 @@ func plural(list []string) string {
 // What lies in the table is filled in when the batch is written: keep gives
 // its Ref, 0 where nothing is left to fill.
 func (l *Lane) keep(row []schema.Value, from *entry) upsert.Ref {
-	left := false
+	left, kept := false, l.inMemory(from)
 	for i := range row {
 		if row[i].Kind != schema.Unavailable {
 			continue
 		}
 		switch {
-		case from.row == nil:
+		case kept == nil:
 			left = true
-		case i < len(from.row):
-			row[i] = from.row[i]
+		case i < len(kept):
+			row[i] = kept[i]
 			left = left || row[i].Kind == schema.Unavailable
 		default:
 			row[i] = schema.Value{}
@@ -234,6 +234,9 @@ func (l *Lane) applyTruncate(c *change.Change, m snapshotter.Meta) (fate, *rejec
 // and takes nothing away where they are more than that part of all live rows;
 // it gives how many there were, negative where it did not act.
 func (l *Lane) clearBelow(m snapshotter.Meta, most float64) (int64, error) {
+	if err := l.settleFlight(); err != nil {
+		return 0, err
+	}
 	b := l.batch
 	var oldEntries []int32
 	live := int64(0)

@@ -68,8 +68,7 @@ func (c *rowCounts) metrics(m map[string]string) {
 
 // countRows counts what the batch does to rows. A row that a truncate took away, and
 // whose key has come again, is updated.
-func (l *Lane) countRows() *rowCounts {
-	b := l.batch
+func (l *Lane) countRows(b *batch) *rowCounts {
 	c := &rowCounts{deleted: b.killedCount}
 	for i := range b.entries {
 		e := &b.entries[i]
@@ -108,8 +107,8 @@ func (b *batch) next() *batch {
 	return &batch{entries: b.entries[:0], index: b.index}
 }
 
-// stand gives the entry of a key, looking the table up where the batch does
-// not have it. The pointer is good until the next call.
+// stand gives the entry of a key, looking the batch in flight and the table up where
+// the batch does not have it. The pointer is good until the next call.
 func (l *Lane) stand(key string) *entry {
 	b := l.batch
 	if n := len(b.entries); n > 0 && b.entries[n-1].key == key { // one change asks several times
@@ -119,11 +118,14 @@ func (l *Lane) stand(key string) *entry {
 	if found {
 		return &b.entries[i]
 	}
-	e := entry{key: key}
-	if ref := l.writer.Index().Get(key); ref != 0 && !b.isKilled(ref) {
-		e.old, e.live = ref, true
-	} else if m, ok := l.markers.Get(key, l.state().Open); ok {
-		e.meta, e.known = m, true
+	e, ok := l.overlaid(key)
+	if !ok {
+		e.key = key
+		if ref := l.writer.Index().Get(key); ref != 0 && !b.isKilled(ref) {
+			e.old, e.live = ref, true
+		} else if m, ok := l.markers.Get(key, l.state().Open); ok {
+			e.meta, e.known = m, true
+		}
 	}
 	b.entries = append(b.entries, e)
 	return &b.entries[i]

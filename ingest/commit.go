@@ -1,12 +1,11 @@
 package ingest
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -14,132 +13,47 @@ import (
 
 	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/delta/action"
-	"github.com/gscd-io/gscd/delta/parquet"
 	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/delta/upsert"
 	"github.com/gscd-io/gscd/delta/write"
-	"github.com/gscd-io/gscd/drift"
 	"github.com/gscd-io/gscd/ingest/change"
-	"github.com/gscd-io/gscd/ingest/marker"
-	"github.com/gscd-io/gscd/ingest/settled"
 	"github.com/gscd-io/gscd/progress"
 	"github.com/gscd-io/gscd/savepoint"
 )
 
-// flush commits the batch: dead letters first, then files, held changes and
-// markers, then the one commit that names them all. Nothing to say: no commit.
+// flush commits the batch, and the one in flight before it, and waits for both. Only
+// behind it may anything else commit the lane's progress, which has the offsets of what
+// the batch holds. Nothing to say: no commit.
 func (l *Lane) flush() error {
-	b := l.batch
-	if !b.dirty && b.records == 0 {
+	if err := l.settleFlight(); err != nil {
+		return err
+	}
+	if !l.batch.dirty && l.batch.records == 0 {
 		return nil
 	}
-	if err := l.readSchemas(); err != nil {
-		return err
-	}
-	l.writing = time.Now()
-	if len(b.dead) > 0 {
-		if l.dead == nil {
-			return fmt.Errorf("table %s: there are dead letters and no store for them", l.o.Name)
-		}
-		if err := l.dead.Write(l.ctx, b.dead); err != nil {
-			return fmt.Errorf("table %s: write dead letters: %w", l.o.Name, err)
-		}
-		if err := l.tellDeadLetters(b.dead); err != nil {
-			return err
-		}
-	}
-	tx, err := l.transaction()
+	f, err := l.cut(false)
 	if err != nil {
 		return err
 	}
-	// What is held and the delete markers are stored while the rows are written.
-	var added []marker.Added
-	for i := range b.entries {
-		if e := &b.entries[i]; e.deleted && !e.live {
-			added = append(added, marker.Added{Key: e.key, Meta: e.meta})
-		}
-	}
-	var storing sync.WaitGroup
-	var held []drift.File
-	var heldFault, markerFault, settledFault error
-	if b.held.Len() > 0 {
-		l.p.Group++
-		group := l.p.Group
-		storing.Go(func() {
-			heldFault = Caught(func() (err error) {
-				held, err = b.held.Write(l.ctx, l.o.Store, group)
-				return err
-			})
-		})
-	}
-	markers, open := l.p.Markers, l.state().Open
-	storing.Go(func() {
-		markerFault = Caught(func() (err error) {
-			markers, err = marker.Write(l.ctx, l.o.Store, markers, open, added, l.markers)
-			return err
-		})
-	})
-	settledFiles := l.p.Settled
-	storing.Go(func() {
-		settledFault = Caught(func() (err error) {
-			settledFiles, err = settled.Write(l.ctx, l.o.Store, l.p.Settled, b.settled)
-			return err
-		})
-	})
-	rows, written, err := l.writeRows(tx)
-	storing.Wait()
-	if err != nil {
-		err = fmt.Errorf("write rows: %w", err)
-	}
-	if err := errors.Join(err, heldFault, markerFault, settledFault); err != nil {
-		return fmt.Errorf("table %s: %w", l.o.Name, err)
-	}
-	l.p.Held = append(l.p.Held, held...)
-	l.p.Markers, l.p.Settled = markers, settledFiles
-	l.p.Kind = progress.Batch
-	l.p.Label = l.o.Calendar.Name(l.state().Open)
-	l.p.Rows = rows
-	l.p.Late, l.p.Seals = b.late, nil
-	l.countHoles()
-	named := func(r progress.RolledBack) bool { return r.Label == l.state().Open && !r.ForGood }
-	l.p.RolledBack = slices.DeleteFunc(l.p.RolledBack, named)
-	operation := "WRITE"
-	if b.replayed {
-		operation = "REPLAY"
-	}
-	for {
-		if err = l.commit(tx, operation); !errors.Is(err, errConflict) || b.replayed { // a replay is judged anew
-			break
-		}
-		if err = l.follow(err); err != nil {
-			break
-		}
-		// What was planned on rows that have moved is planned again.
-		if tx, err = l.transaction(); err != nil {
-			return err
-		}
-		if l.p.Rows, written, err = l.writeRows(tx); err != nil {
-			return fmt.Errorf("table %s: write rows: %w", l.o.Name, err)
-		}
-	}
-	if err != nil {
+	l.inFlight = f
+	if err := l.settleFlight(); err != nil {
 		return err
 	}
-	if err := l.applied(written); err != nil {
-		return err
-	}
-	for _, a := range added {
-		l.markers.Put(a.Key, l.state().Open, a.Meta)
-	}
-	l.addLate(b.late)
-	l.committedColumns, l.altered = len(l.columns.list), nil
-	l.batch, l.arena = l.batch.next(), &change.Arena{}
-	clear(l.segmentFacts)
-	l.publish()
 	if err := l.rewriteFiles(); err != nil {
 		return err
 	}
 	return l.maybeCheckpoint()
+}
+
+// sayBatch puts into the progress what the commit of the batch says beside the files.
+func (l *Lane) sayBatch() {
+	open := l.state().Open
+	l.p.Kind = progress.Batch
+	l.p.Label = l.o.Calendar.Name(open)
+	l.p.Late, l.p.Seals = l.batch.late, nil
+	l.countHoles()
+	named := func(r progress.RolledBack) bool { return r.Label == open && !r.ForGood }
+	l.p.RolledBack = slices.DeleteFunc(l.p.RolledBack, named)
 }
 
 // applied moves the index to the version that was just committed.
@@ -270,134 +184,54 @@ func (c *columns) schema() (*schema.Schema, error) {
 	return schema.New(fields...)
 }
 
-// writeRows writes the batch's rows and deletes into tx; it gives the number
-// of live rows that the table will have.
-func (l *Lane) writeRows(tx *delta.Transaction) (int64, *upsert.Written, error) {
-	b, s := l.batch, l.schema
-	if err := l.fillBases(s); err != nil {
-		return 0, nil, err
-	}
-	out := &upsert.Batch{Schema: s, PartitionBy: l.o.PartitionBy, ChangeData: l.feeds()}
-	live := int64(l.writer.Index().Len()) - b.killedCount
-	var f facts
-	for i := range b.entries {
-		e := &b.entries[i]
-		if !e.dirty {
-			continue
-		}
-		if e.old != 0 {
-			out.Replaced = append(out.Replaced, e.old)
-			live--
-		}
-		if !e.live {
-			if e.old != 0 {
-				out.Removed = append(out.Removed, e.key)
-			}
-			continue
-		}
-		live++
-		f.add(e.meta, len(out.Rows) == 0)
-		out.Rows = append(out.Rows, l.fullRow(e, len(s.Fields)))
-		out.Keys = append(out.Keys, e.key)
-		out.Tags = append(out.Tags, tagOf(e.meta))
-	}
-	out.Killed = b.killed
-	b.rows = l.countRows()
-	if len(out.Rows) > 0 {
-		out.Footer = f.encode()
-	}
-	written, err := l.writer.Write(l.ctx, out, tx)
-	if err == nil && l.o.CopyOnWrite && len(l.p.Rewritten) > 0 {
-		var from []string
-		for _, ref := range out.Replaced {
-			from = append(from, l.writer.Path(ref.Segment()))
-		}
-		for id := range out.Killed {
-			from = append(from, l.writer.Path(id))
-		}
-		slices.Sort(from)
-		l.carryRewritten(slices.Compact(from), written)
-	}
-	return live, written, err
-}
-
-// fullRow gives a row with its hidden cells behind.
-func (l *Lane) fullRow(e *entry, columns int) []schema.Value {
-	full := e.row
-	if len(e.row) == columns && cap(e.row) >= columns+len(Hidden) {
-		full = e.row[:columns+len(Hidden)]
-	} else {
-		full = l.arena.Values(columns + len(Hidden))
-		copy(full, e.row)
-	}
-	hiddenCells(full[columns:], e.meta)
-	return full
-}
-
-// fillBases reads the cells that rows keep from the rows they replace.
-func (l *Lane) fillBases(s *schema.Schema) error {
-	var refs []upsert.Ref
-	var which []int
-	for i := range l.batch.entries {
-		if e := &l.batch.entries[i]; e.dirty && e.live && e.base != 0 {
-			refs = append(refs, e.base)
-			which = append(which, i)
-		}
-	}
-	if len(refs) == 0 {
-		return nil
-	}
-	cols := make([]parquet.Column, len(s.Fields))
-	for i, f := range s.Fields {
-		cols[i] = parquet.ColumnOf(&f)
-	}
-	rows, err := l.writer.ReadRows(l.ctx, refs, cols)
+// commit makes the transaction a version, with the lane's progress. Nothing is in flight.
+func (l *Lane) commit(tx *delta.Transaction, operation string) error {
+	l.takeOwnership()
+	made, err := commitProgress(l.ctx, l.o.Name, tx, operation, l.p, l.batch)
 	if err != nil {
-		return fmt.Errorf("read the rows that partial images keep: %w", err)
+		return err
 	}
-	for n, i := range which {
-		row := l.batch.entries[i].row
-		for c := range row {
-			if row[c].Kind == schema.Unavailable {
-				row[c] = rows[n][c]
-			}
-		}
-	}
+	l.made(made, l.p, l.recent.clone(), Commit{Kind: l.p.Kind, Version: made.Version(), Took: time.Since(l.writing)})
 	return nil
 }
 
-// commit makes the transaction a version, with the lane's progress.
-func (l *Lane) commit(tx *delta.Transaction, operation string) error {
-	l.takeOwnership()
-	raw, err := l.p.Encode()
+// commitProgress makes a transaction a version that carries a progress. The error is
+// errConflict where another commit came first.
+func commitProgress(ctx context.Context, table string, tx *delta.Transaction, operation string, p *progress.Progress, b *batch) (*delta.Snapshot, error) {
+	raw, err := p.Encode()
 	if err != nil {
-		return fmt.Errorf("table %s: encode progress: %w", l.o.Name, err)
+		return nil, fmt.Errorf("table %s: encode progress: %w", table, err)
 	}
-	metrics := map[string]string{"numRecords": strconv.Itoa(l.batch.records), "numOutputRows": strconv.FormatInt(l.p.Rows, 10)}
-	if l.p.Kind == progress.Batch && l.batch.rows != nil {
-		l.batch.rows.metrics(metrics)
+	metrics := map[string]string{"numRecords": strconv.Itoa(b.records), "numOutputRows": strconv.FormatInt(p.Rows, 10)}
+	if p.Kind == progress.Batch && b.rows != nil {
+		b.rows.metrics(metrics)
 	}
 	tx.SetTxn(progress.AppID, delta.OwnVersion)
 	tx.SetCommitInfo(operation,
-		map[string]string{"label": l.p.Label, "kind": string(l.p.Kind)}, metrics,
+		map[string]string{"label": p.Label, "kind": string(p.Kind)}, metrics,
 		map[string]any{progress.Key: raw})
-	outcome, err := tx.Commit(l.ctx)
+	outcome, err := tx.Commit(ctx)
 	if err != nil {
-		return fmt.Errorf("table %s: commit: %w", l.o.Name, err)
+		return nil, fmt.Errorf("table %s: commit: %w", table, err)
 	}
 	if !outcome.Committed {
-		return fmt.Errorf("%w: version %d was written by someone else", errConflict, outcome.Conflict.Version)
+		return nil, fmt.Errorf("%w: version %d was written by someone else", errConflict, outcome.Conflict.Version)
 	}
-	l.conflicts, l.highs = 0, highsOf(l.state())
-	l.base, l.recentThen = outcome.Snapshot, l.recent.clone()
+	return outcome.Snapshot, nil
+}
+
+// made takes a commit of the lane over: p is what it says, recent the dead letters of late
+// as of its offsets.
+func (l *Lane) made(s *delta.Snapshot, p *progress.Progress, recent recentDeadLetters, c Commit) {
+	l.conflicts, l.highs = 0, highsOf(&p.State)
+	l.base, l.recentThen = s, recent
 	l.owns = true
-	for _, p := range l.state().Partitions {
+	for _, p := range p.State.Partitions {
 		l.committed[p.ID()] = p.Next
 	}
-	l.o.Log.Info("committed", zap.String("table", l.o.Name), zap.String("label", l.p.Label), zap.Int64("version", l.base.Version()),
-		zap.String("kind", string(l.p.Kind)), zap.Int("records", l.batch.records), zap.Int64("rows", l.p.Rows))
-	l.showCommit()
-	return nil
+	l.o.Log.Info("committed", zap.String("table", l.o.Name), zap.String("label", p.Label), zap.Int64("version", l.base.Version()),
+		zap.String("kind", string(p.Kind)), zap.Int("records", c.Records), zap.Int64("rows", p.Rows))
+	l.showCommit(c, p)
 }
 
 // publish tells lag tools how far the table is; that they don't hear it is no fault of the table.

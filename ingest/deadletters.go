@@ -24,6 +24,9 @@ func (l *Lane) deadLetter(r *change.Record, rej *rejection, label snapshotter.La
 	e.Made = 0
 	if l.base != nil {
 		e.Made = l.base.Version() + 1
+		if l.inFlight != nil {
+			e.Made++ // the batch in flight comes first
+		}
 	}
 	l.batch.dead = append(l.batch.dead, e)
 	l.batch.dirty = true

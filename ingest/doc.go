@@ -16,7 +16,9 @@
 // Invariants:
 //
 //  1. One goroutine owns a Lane's state. Decoding runs ahead of it and shares
-//     nothing with it but finished blocks.
+//     nothing with it but finished blocks. Behind it a goroutine stores and commits
+//     the one batch in flight (flight), which is frozen; where the lane waits for
+//     that, and what does not overlap, overlap.go says.
 //  2. State is a Delta version: a Lane that meets an error or a conflict drops
 //     everything and starts again from the newest version of the table.
 //  3. Nothing of a partition is taken while it is paused or while held changes

@@ -15,3 +15,10 @@ func (l *Lane) Indexes() (now, anew *upsert.Writer, err error) {
 
 // SaveIndexEvery sets after how many commits the key index is saved.
 func (o *Options) SaveIndexEvery(commits int64) { o.indexEvery = commits }
+
+// InTurns has the lane do itself what goroutines do beside it else: where turns says so,
+// or where it waits for that. So a run is the same every time.
+func (o *Options) InTurns(turns func() bool) { o.turns = turns }
+
+// Serially has the lane take no record while it writes a batch.
+func (o *Options) Serially() { o.serial = true }

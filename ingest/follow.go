@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -56,7 +57,8 @@ func (l *Lane) follow(cause error) error {
 		return err
 	}
 	// Rows that nobody has named can't be followed; a load of a slice has no index to follow with.
-	if l.base == nil || l.writer == nil || len(l.batch.killed) > 0 {
+	killed := func(b *batch) bool { return len(b.killed) > 0 }
+	if l.base == nil || l.writer == nil || slices.ContainsFunc(l.batches(), killed) {
 		return cause
 	}
 	newer, err := l.table.Update(l.ctx, l.base)
@@ -136,32 +138,37 @@ func (l *Lane) onlyMoves(list []foreignCommit, newer *delta.Snapshot) bool {
 	return len(savepoint.Weakened(newer)) == 0 || l.o.SavepointDays < savepoint.ProtectedDays
 }
 
-// keysOfRefs gives the keys of the rows that the batch refers to.
+// keysOfRefs gives the keys of the rows of the table that the batches refer to.
 func (l *Lane) keysOfRefs() map[upsert.Ref]string {
 	places := map[upsert.Ref]string{}
-	for i := range l.batch.entries {
-		if e := &l.batch.entries[i]; e.old != 0 {
-			places[e.old] = e.key
+	for _, b := range l.batches() {
+		for i := range b.entries {
+			if e := &b.entries[i]; e.old != 0 {
+				places[e.old] = e.key
+			}
 		}
 	}
 	return places
 }
 
-// moveRefs points the batch at where its rows lie now.
+// moveRefs points the batches at where their rows lie now. Nothing is being stored of
+// the one in flight.
 func (l *Lane) moveRefs(places map[upsert.Ref]string) bool {
 	index := l.writer.Index()
-	for i := range l.batch.entries {
-		e := &l.batch.entries[i]
-		for _, ref := range []*upsert.Ref{&e.old, &e.base} {
-			if *ref == 0 {
-				continue
-			}
-			key, ok := places[*ref]
-			if !ok {
-				return false
-			}
-			if *ref = index.Get(key); *ref == 0 {
-				return false
+	for _, b := range l.batches() {
+		for i := range b.entries {
+			e := &b.entries[i]
+			for _, ref := range [...]*upsert.Ref{&e.old, &e.base} {
+				if _, pending := ref.Pending(); *ref == 0 || pending {
+					continue
+				}
+				key, ok := places[*ref]
+				if !ok {
+					return false
+				}
+				if *ref = index.Get(key); *ref == 0 {
+					return false
+				}
 			}
 		}
 	}

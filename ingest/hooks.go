@@ -15,8 +15,9 @@ import (
 
 // Budget bounds the memory of the batches of all lanes.
 type Budget interface {
-	// Hold says how many bytes of records the lane's batch holds now (0: it was
-	// committed or dropped). flush asks the lane to commit it early.
+	// Hold says how many bytes of records the lane's batch and the one that is being
+	// written hold now (0: they were committed or dropped). flush asks the lane to commit
+	// early.
 	Hold(bytes int64) (flush bool)
 }
 
@@ -131,13 +132,11 @@ func (l *Lane) waits() []Wait {
 
 func (l *Lane) view() View {
 	l.shownAt = time.Now()
-	v := View{Progress: l.p, Calendar: l.o.Calendar, Version: -1, LastCommit: -1, Ends: l.ends, Clock: l.o.Now(), Committed: l.committedAt, Opened: l.openedAt, Waits: l.waits()}
+	v := View{Progress: l.p, Calendar: l.o.Calendar, Version: -1, LastCommit: -1, Clock: l.o.Now(), Committed: l.committedAt, Opened: l.openedAt, Waits: l.waits()}
 	if l.base != nil {
 		v.Version, v.LastCommit = l.base.Version(), l.lastCommit
 	}
-	if src, ok := l.source.(endsTeller); ok {
-		v.Ends = src.Ends()
-	}
+	v.Ends = l.knownEnds()
 	return v
 }
 
@@ -169,19 +168,18 @@ func (l *Lane) timeOf(version int64) time.Time {
 	return time.Time{}
 }
 
-func (l *Lane) showCommit() {
+// showCommit shows a commit, and the progress that it carries.
+func (l *Lane) showCommit(c Commit, p *progress.Progress) {
 	if l.o.Observer == nil {
 		return
 	}
-	l.lastCommit, l.committedAt = l.base.Version(), time.Now()
-	if l.p.Kind == progress.SealKind {
+	l.lastCommit, l.committedAt = c.Version, time.Now()
+	if c.Kind == progress.SealKind {
 		l.openedAt = l.committedAt
 	}
-	c := Commit{Kind: l.p.Kind, Version: l.base.Version(), Took: time.Since(l.writing)}
-	if c.Kind == progress.Batch {
-		c.Records, c.Open = l.batch.records, time.Since(l.since)
-	}
-	l.o.Observer.Committed(c, l.view())
+	v := l.view()
+	v.Progress = p
+	l.o.Observer.Committed(c, v)
 }
 
 // hearEnds keeps what the source said of the ends.
@@ -197,7 +195,7 @@ func (l *Lane) overBudget() bool {
 	if l.o.Budget == nil {
 		return false
 	}
-	l.told = l.batch.size()
+	l.told = l.holds()
 	return l.o.Budget.Hold(l.told) && l.told > 0
 }
 

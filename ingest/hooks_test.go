@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,6 +18,7 @@ import (
 // a commit at any moment, a gate that makes wait, and an observer that checks
 // what it is told.
 type company struct {
+	mu     sync.Mutex // a checkpoint waits for its turn beside the lane
 	r      *rand.Rand
 	inside int
 	work   map[ingest.Work]int
@@ -33,6 +35,8 @@ func (s *company) faultf(format string, args ...any) {
 }
 
 func (s *company) Hold(bytes int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if bytes < 0 {
 		s.faultf("a batch of %d bytes", bytes)
 	}
@@ -44,17 +48,25 @@ func (s *company) Hold(bytes int64) bool {
 }
 
 func (s *company) Enter(ctx context.Context, work ingest.Work) (func(), error) {
+	s.mu.Lock()
 	if s.inside++; s.inside > 1 {
 		s.faultf("a table waits for %s while it is inside", work)
 	}
 	s.work[work]++
-	select {
-	case <-time.After(time.Duration(s.r.IntN(3)) * time.Second):
-	case <-ctx.Done():
+	wait := time.Duration(s.r.IntN(3)) * time.Second
+	s.mu.Unlock()
+	leave := func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		s.inside--
+	}
+	select {
+	case <-time.After(wait):
+	case <-ctx.Done():
+		leave()
 		return nil, ctx.Err()
 	}
-	return func() { s.inside-- }, nil
+	return leave, nil
 }
 
 func (s *company) Alive() { s.alive++ }

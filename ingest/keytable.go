@@ -53,6 +53,24 @@ func (t *keyTable) find(key string, entries []entry) (at int, found bool) {
 	}
 }
 
+// look is find for a key that gets no number where it has none.
+func (t *keyTable) look(key string, entries []entry) (at int, found bool) {
+	if t.n == 0 {
+		return 0, false
+	}
+	hash := t.hash(key)
+	mask := uint64(len(t.slots) - 1)
+	for i := hash & mask; ; i = (i + 1) & mask {
+		s := t.slots[i]
+		if s.entry == 0 {
+			return 0, false
+		}
+		if s.hash == uint32(hash>>32) && entries[s.entry-1].key == key {
+			return int(s.entry - 1), true
+		}
+	}
+}
+
 // hash is cheap where the key is one integer.
 func (t *keyTable) hash(key string) uint64 {
 	if len(key) == 9 && schema.Kind(key[0]) == schema.Int {

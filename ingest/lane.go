@@ -98,6 +98,8 @@ type Lane struct {
 
 	batch          *batch
 	arena          *change.Arena
+	inFlight       *flight   // the batch that is being stored; nil where none is
+	spare          *batch    // the memory of the next batch, nil where there is none
 	since          time.Time // when the batch took its first record
 	clockAskedAt   time.Time // when a busy lane last asked whether its time is up
 	late           []progress.LateChange
@@ -181,7 +183,13 @@ func (l *Lane) Run(ctx context.Context) error {
 // begun beside the lane is over when it ends.
 func (l *Lane) run() error {
 	defer l.dropCheckpoint()
+	defer l.dropFlight() // where it ends in a panic
 	err := l.live()
+	if fault := l.settleFlight(); fault != nil && (err == nil || errors.Is(err, errReload)) {
+		err = fault
+	} else if fault != nil && !errors.Is(fault, errReload) {
+		err = errors.Join(err, fault)
+	}
 	if err == nil || errors.Is(err, errReload) {
 		if fault := l.settleCheckpoint(); fault != nil {
 			return errors.Join(err, fault)
@@ -205,6 +213,11 @@ func (l *Lane) live() error {
 			return l.stop(err)
 		}
 		l.alive()
+		if l.inFlight != nil && l.isOver(l.inFlight.aside) {
+			if err := l.settleFlight(); err != nil {
+				return err
+			}
+		}
 		if l.overBudget() {
 			if err := l.flush(); err != nil {
 				return err
@@ -233,7 +246,7 @@ func (l *Lane) live() error {
 
 // stop commits what was taken before the process ends.
 func (l *Lane) stop(cause error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.ctx), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.ctx), stopGrace)
 	defer cancel()
 	l.ctx = ctx
 	if err := l.flush(); err != nil && !errors.Is(err, errReload) {
@@ -274,7 +287,7 @@ func (l *Lane) takeBlock() (bool, error) {
 				return true, err
 			}
 		}
-		if decodeErr == nil && c.Op == change.Schema && r.Offset >= p.Next && l.batch.hasRows() {
+		if decodeErr == nil && c.Op == change.Schema && r.Offset >= p.Next && (l.batch.hasRows() || l.inFlight != nil) {
 			// What the source did before lies in a version before.
 			if err := l.flush(); err != nil {
 				return true, err
@@ -300,12 +313,15 @@ func (l *Lane) takeBlock() (bool, error) {
 		if r.Offset <= lastDead {
 			l.settleAgain(r, dead)
 		}
-		if again || r.LastRow() && l.batchFull() {
-			if err := l.flush(); err != nil {
+		if !again && r.LastRow() && l.batchFull() {
+			if err := l.advance(); err != nil {
 				return true, err
 			}
 		}
 		if again {
+			if err := l.flush(); err != nil {
+				return true, err
+			}
 			if err := l.release(); err != nil {
 				return true, err
 			}
@@ -359,10 +375,11 @@ func (l *Lane) takeable(id change.PartitionID) bool {
 
 func (l *Lane) batchFull() bool {
 	b := l.batch
-	if b.records >= l.o.BatchRows || b.size() >= l.o.BatchBytes {
+	holds := l.holds()
+	if b.records >= l.o.BatchRows || b.size() >= l.o.BatchBytes/2 || holds >= l.o.BatchBytes {
 		return true
 	}
-	if grown := b.size() - l.told; (grown < 0 || grown >= tellEvery) && l.overBudget() {
+	if grown := holds - l.told; (grown < 0 || grown >= tellEvery) && l.overBudget() {
 		return true
 	}
 	// The clock is asked once in a while only.
@@ -379,53 +396,11 @@ func (l *Lane) flushOnTime() error {
 	if !l.timeIsUp() {
 		return nil
 	}
-	return l.flush()
+	return l.advance()
 }
 
 // askClock is how often a busy lane asks whether the time of its batch is up.
 const askClock = 250 * time.Millisecond
-
-// timeIsUp reports that the batch has been open long enough. It stretches, up
-// to BatchMaxInterval, while it would write many times its own size: every file
-// that it touches gets its deletion vector and its line in the log anew.
-func (l *Lane) timeIsUp() bool {
-	open := time.Since(l.since)
-	if open < l.o.BatchInterval {
-		return false
-	}
-	return open >= l.o.BatchMaxInterval || !l.touchesMuch()
-}
-
-// What a row is about in a file, a touched file in the log, and how many times
-// its own size a batch may write before it waits for more.
-const (
-	bytesARow        = 40
-	bytesATouch      = 1250
-	worthIt          = 8
-	neverWorthAWait  = 1 << 20
-	bytesADeadRow    = 2
-	denseDeletedRows = 8
-)
-
-func (l *Lane) touchesMuch() bool {
-	touched := map[uint32]bool{}
-	own := int64(0)
-	for i := range l.batch.entries {
-		e := &l.batch.entries[i]
-		if e.dirty {
-			own += bytesARow
-			if e.old != 0 {
-				touched[l.writer.File(e.old.Segment())] = true
-			}
-		}
-	}
-	around := int64(0)
-	for id := range touched {
-		rows, dead := l.writer.Rows(id)
-		around += bytesATouch + min(bytesADeadRow*dead, rows/denseDeletedRows)
-	}
-	return around > neverWorthAWait && around > worthIt*own
-}
 
 func (l *Lane) state() *snapshotter.State { return &l.p.State }
 

@@ -64,7 +64,7 @@ func (l *Lane) loadState() error {
 	l.dropRewrite()
 	l.savedIndex(true)
 	l.p, l.base, l.judge, l.writer = nil, nil, nil, nil
-	l.markers, l.batch, l.arena = marker.NewSet(), newBatch(), &change.Arena{}
+	l.markers, l.batch, l.spare, l.arena = marker.NewSet(), newBatch(), nil, &change.Arena{}
 	l.pinned, l.ends = nil, nil
 	l.overBudget() // what was taken and not committed is gone
 	l.segmentFacts, l.late = map[uint32]facts{}, nil

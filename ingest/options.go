@@ -99,9 +99,11 @@ type Options struct {
 	// MaxRecord is the size past which a record is a dead letter (64 MiB).
 	MaxRecord int64
 
-	// A batch closes at BatchRows records (200,000), BatchBytes of records
-	// (128 MiB) or BatchInterval (60 s), whichever comes first. A batch that
-	// touches many files for few rows waits longer, up to BatchMaxInterval (10 min).
+	// A batch closes at BatchRows records (200,000), half of BatchBytes of records
+	// (256 MiB: the batch that is taken and the one that is written may hold that much
+	// together) or BatchInterval (60 s), whichever comes first. A batch that touches many
+	// files for few rows, or behind which more than a batch waits to be read, waits
+	// longer, up to BatchMaxInterval (10 min).
 	BatchRows        int
 	BatchBytes       int64
 	BatchInterval    time.Duration
@@ -208,7 +210,7 @@ func (o *Options) setDefaults() {
 	dur(&o.BatchInterval, time.Minute)
 	dur(&o.BatchMaxInterval, max(10*time.Minute, o.BatchInterval))
 	o.BatchRows = orInt(o.BatchRows, 200_000)
-	o.BatchBytes = orInt(o.BatchBytes, 128<<20)
+	o.BatchBytes = orInt(o.BatchBytes, 256<<20)
 	o.PollRecords = orInt(o.PollRecords, 5_000)
 	o.Decoders = orInt(o.Decoders, 2)
 	o.DeadLetterFloor = orInt(o.DeadLetterFloor, 100)

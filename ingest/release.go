@@ -25,7 +25,9 @@ func (l *Lane) heldOf(load *snapshotter.Load) bool {
 	id := drift.LoadID{Line: load.Line, Position: load.Position}
 	same := func(other *drift.LoadID) bool { return other != nil && *other == id }
 	return slices.ContainsFunc(l.p.Held, func(f drift.File) bool { return same(f.Load) }) ||
-		slices.ContainsFunc(l.batch.held.Entries(), func(e *drift.Entry) bool { return same(e.Load) })
+		slices.ContainsFunc(l.batches(), func(b *batch) bool {
+			return slices.ContainsFunc(b.held.Entries(), func(e *drift.Entry) bool { return same(e.Load) })
+		})
 }
 
 // due reports whether a held file's entries belong to the open label.
@@ -44,14 +46,17 @@ func (l *Lane) due(f drift.File) bool {
 // release applies everything that is held for the open label, in the order in
 // which it was taken, in commits of that label.
 func (l *Lane) release() error {
+	if !slices.ContainsFunc(l.p.Held, l.due) {
+		return nil
+	}
+	if err := l.settleFlight(); err != nil {
+		return err
+	}
 	var files []drift.File
 	for _, f := range l.p.Held {
 		if l.due(f) {
 			files = append(files, f)
 		}
-	}
-	if len(files) == 0 {
-		return nil
 	}
 	reader := drift.NewReader(l.ctx, l.o.Store, files)
 	defer reader.Close()

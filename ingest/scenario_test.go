@@ -28,6 +28,29 @@ type scenario struct {
 	events []*event // in order of arrival
 	steps  []step
 	feeds  int // the step, from 1 on, at which change data is configured; 0 for never
+	stages stages
+}
+
+// stages is how a lane overlaps the writing of a batch with the taking of the next.
+type stages int
+
+const (
+	serial     stages = iota // it does not
+	inTurns                  // on one goroutine, at moments of a seed
+	atLast                   // as late as it can
+	goroutines               // as in a process that people run
+)
+
+func (s stages) set(o *ingest.Options, seed uint64) {
+	switch s {
+	case serial:
+		o.Serially()
+	case inTurns:
+		r := rand.New(rand.NewPCG(seed, 47))
+		o.InTurns(func() bool { return r.IntN(4) == 0 })
+	case atLast:
+		o.InTurns(func() bool { return false })
+	}
 }
 
 // step is something that happens to the table.
@@ -157,6 +180,7 @@ func newScenario(seed uint64) *scenario {
 		sc.o.Key, sc.o.Decode.KeyColumns = nil, nil // those of the records
 	}
 	sc.feeds = pick(r, 0, 0, 0, 1, 1, 2+r.IntN(4))
+	sc.stages = pick(rand.New(rand.NewPCG(seed, 53)), serial, inTurns, inTurns, atLast, goroutines)
 	return sc
 }
 
@@ -307,8 +331,8 @@ func (sc *scenario) print() string {
 	var b strings.Builder
 	o := sc.o
 	fmt.Fprintf(&b, "calendar %s, features %+v\n", sc.rules.cal, sc.f)
-	fmt.Fprintf(&b, "key %v late %s future %s tombstones %q batch %d poll %d fetch %d copy-on-write %v partition by %v checkpoint every %d local %v backup %v change data from step %d\nnull keys %s partial %s bad value %s reload %s seal checksum %v\n",
-		o.Key, o.Late, o.Future, o.Tombstones, o.BatchRows, o.PollRecords, sc.most, o.CopyOnWrite, o.PartitionBy, o.CheckpointEvery, sc.local, o.Backup, sc.feeds, o.NullKey, o.PartialImage, o.BadValue, o.Reload, o.SealChecksum)
+	fmt.Fprintf(&b, "key %v late %s future %s tombstones %q batch %d poll %d fetch %d copy-on-write %v partition by %v checkpoint every %d local %v backup %v change data from step %d stages %d\nnull keys %s partial %s bad value %s reload %s seal checksum %v\n",
+		o.Key, o.Late, o.Future, o.Tombstones, o.BatchRows, o.PollRecords, sc.most, o.CopyOnWrite, o.PartitionBy, o.CheckpointEvery, sc.local, o.Backup, sc.feeds, sc.stages, o.NullKey, o.PartialImage, o.BadValue, o.Reload, o.SealChecksum)
 	for _, s := range sc.steps {
 		fmt.Fprintf(&b, "  %s\n", s)
 	}

@@ -30,9 +30,15 @@ func (l *Lane) atEnd() (done bool, err error) {
 	}
 	clock := l.o.Now()
 	if !l.o.UntilEnd && l.batch.dirty && l.timeIsUp() {
-		if err := l.flush(); err != nil {
+		if err := l.advance(); err != nil {
 			return false, err
 		}
+	}
+	if f := l.inFlight; f != nil && !l.o.UntilEnd && !l.isOver(f.aside) {
+		return false, nil // records may come before it is over
+	}
+	if err := l.settleFlight(); err != nil {
+		return false, err
 	}
 	if err := l.lookForNewer(); err != nil {
 		return false, err

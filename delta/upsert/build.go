@@ -301,8 +301,6 @@ func (w *Writer) openSegment(ctx context.Context, s *segment) (err error) {
 	for _, c := range f.Columns() {
 		s.bare = s.bare && w.hidden(c.Name) < 0
 	}
-	w.opening.Lock()
-	defer w.opening.Unlock()
 	w.remember(s, f)
 	return nil
 }

@@ -73,7 +73,6 @@ type Writer struct {
 	openedMu sync.Mutex // guards opened, and file of every segment
 	opened   []*segment
 	encoders encoders
-	opening  sync.Mutex // of opened, while files are read side by side
 	changing sync.Mutex // of index and segments, while the index is saved
 	now      func() time.Time
 }
@@ -182,9 +181,9 @@ func (w *Writer) scanKeys(ctx context.Context, columnsOf *schema.Schema, s *segm
 			}
 		}
 	}
-	w.opening.Lock()
+	w.openedMu.Lock()
 	f := s.file
-	w.opening.Unlock()
+	w.openedMu.Unlock()
 	if f == nil { // many others were opened since
 		if f, err = openFile(ctx, w.store, s.key, s.add.Size); err != nil {
 			return err

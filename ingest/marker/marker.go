@@ -107,12 +107,21 @@ type Added struct {
 	Meta snapshotter.Meta
 }
 
-// Write stores the markers of a commit in the open label and gives the list
-// of files for its progress. Where the label has many files, all its markers
-// become one file: all is the set as it was before the commit.
-func Write(ctx context.Context, store objstore.Store, files []progress.MarkerFile, label snapshotter.Label, added []Added, all *Set) ([]progress.MarkerFile, error) {
+// Plan is the markers of a commit, to be stored: the set may change meanwhile.
+type Plan struct {
+	files  []progress.MarkerFile // those that stay
+	label  snapshotter.Label
+	merged []Added // of files that become one with the commit's own
+	added  []Added
+}
+
+// PlanOf says what a commit in the open label stores; files are those of the progress
+// before it. Where the label has many files, all its markers become one file: all is the
+// set as it was before the commit. added is the Plan's from here on.
+func PlanOf(files []progress.MarkerFile, label snapshotter.Label, added []Added, all *Set) Plan {
+	p := Plan{files: files, label: label, added: added}
 	if len(added) == 0 {
-		return files, nil
+		return p
 	}
 	of := func(f progress.MarkerFile) bool { return f.Label == label }
 	mine := 0
@@ -122,29 +131,42 @@ func Write(ctx context.Context, store objstore.Store, files []progress.MarkerFil
 		}
 	}
 	if mine >= maxFiles {
-		merged := make([]Added, 0, len(all.keys)+len(added))
+		p.merged = make([]Added, 0, len(all.keys)+len(added))
 		fresh := make(map[string]bool, len(added))
 		for _, a := range added {
 			fresh[a.Key] = true
 		}
 		for k, m := range all.keys {
 			if m.label == label && !fresh[k] {
-				merged = append(merged, Added{k, m.meta})
+				p.merged = append(p.merged, Added{k, m.meta})
 			}
 		}
-		slices.SortFunc(merged, func(a, b Added) int { return bytes.Compare([]byte(a.Key), []byte(b.Key)) })
-		added = append(merged, added...)
-		files = slices.DeleteFunc(slices.Clone(files), of)
+		p.files = slices.DeleteFunc(slices.Clone(files), of)
 	}
+	return p
+}
+
+// Write stores the markers and gives the list of files for the progress of the commit.
+func (p Plan) Write(ctx context.Context, store objstore.Store) ([]progress.MarkerFile, error) {
+	if len(p.added) == 0 {
+		return p.files, nil
+	}
+	slices.SortFunc(p.merged, func(a, b Added) int { return strings.Compare(a.Key, b.Key) })
+	added := append(p.merged, p.added...)
 	data, err := encode(added)
 	if err != nil {
 		return nil, fmt.Errorf("encode delete markers: %w", err)
 	}
-	f := progress.MarkerFile{Key: Folder + uuid.NewString() + ".zst", Label: label, Count: int64(len(added)), Bytes: int64(len(data))}
+	f := progress.MarkerFile{Key: Folder + uuid.NewString() + ".zst", Label: p.label, Count: int64(len(added)), Bytes: int64(len(data))}
 	if err := store.Put(ctx, f.Key, data); err != nil {
 		return nil, fmt.Errorf("write delete markers: %w", err)
 	}
-	return append(slices.Clone(files), f), nil
+	return append(slices.Clone(p.files), f), nil
+}
+
+// Write is PlanOf and Plan.Write in one.
+func Write(ctx context.Context, store objstore.Store, files []progress.MarkerFile, label snapshotter.Label, added []Added, all *Set) ([]progress.MarkerFile, error) {
+	return PlanOf(files, label, added, all).Write(ctx, store)
 }
 
 // Load reads the files of a progress into a new set. The error names the file.
