@@ -21,7 +21,7 @@ func TestRewritesBesideBatches(t *testing.T) {
 			o.BatchRows = 4
 			o.Rewrites.Limits = compact.Limits{JoinFiles: 1000, JoinAtSeal: 1000, DeadShare: 1}
 			if x == s {
-				o.Rewrites.Limits = compact.Limits{JoinFiles: 3, DeadShare: .1, WorthShare: .01, PinnedShare: .2, CopyShare: .6, TinyRows: 1, TinyBytes: 1}
+				o.Rewrites.Limits = compact.Limits{JoinFiles: 3, DeadShare: .1, WorthShare: .01, WorthBytes: 1, PinnedShare: .2, CopyShare: .6, TinyRows: 1, TinyBytes: 1}
 			}
 		}
 	}

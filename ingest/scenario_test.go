@@ -188,7 +188,7 @@ func newScenario(seed uint64) *scenario {
 // all the time.
 func rewritesOf(r *rand.Rand) ingest.Rewrites {
 	return ingest.Rewrites{Inline: true, Limits: compact.Limits{
-		JoinFiles: pick(r, 2, 2, 3, 5, 50), JoinAtSeal: pick(r, 2, 2, 4), DeadShare: pick(r, .01, .1, .3, .6), WorthShare: pick(r, .01, .3),
+		JoinFiles: pick(r, 2, 2, 3, 5, 50), JoinAtSeal: pick(r, 2, 2, 4), DeadShare: pick(r, .01, .1, .3, .6), WorthShare: pick(r, .01, .3), WorthBytes: 1,
 		WorstShare: pick(r, .01, .75), PinnedShare: pick(r, .01, .4, 1), CopyShare: pick(r, .001, .15, .9, .9), TinyRows: pick(r, int64(1), 1, 1, 4096),
 		TargetBytes: pick(r, int64(8<<10), 64<<20), SmallBytes: pick(r, int64(12<<10), 32<<20),
 	}}

@@ -175,31 +175,42 @@ func sameColumns(a, b *schema.Schema) bool {
 	})
 }
 
-// resealAsOf gives the labels up to one the versions that they had at the target.
-// Only the way to a kept rolled-back savepoint changes any: its label, and those
-// before it that were sealed anew since.
+// resealAsOf gives the labels up to one the versions that they had at the target, or
+// tells that such a version is deleted. Only the way to a kept rolled-back savepoint
+// changes any: its label, and those before it that were sealed anew since.
 func (m *Map) resealAsOf(to snapshotter.Label, target, now *delta.Snapshot, tx *delta.Transaction) {
 	for then := range target.Txns() {
 		name, ok := strings.CutPrefix(then.AppID, sealPrefix)
-		if !ok || then.Version < 0 {
+		if !ok {
 			continue
 		}
 		label, err := m.Calendar.Parse(name)
 		if err != nil || label > to { // kept ones, and others of a seal of several
 			continue
 		}
-		current, sealed := now.Txn(then.AppID)
-		kept, isKept := now.Txn(keptAppID(name, then.Version))
-		if current.Version == then.Version || !isKept || kept.Version < 0 {
-			continue // as it is, or given up since
+		version := sealedAt(then.Version)
+		current, mapped := now.Txn(then.AppID)
+		if mapped && current.Version == then.Version {
+			continue // as it is
 		}
-		tx.SetTxn(then.AppID, then.Version)
-		tx.SetTxn(kept.AppID, gone(then.Version))
-		if sealed && current.Version >= 0 {
+		kept, isKept := now.Txn(keptAppID(name, version))
+		switch {
+		case isKept && kept.Version >= 0:
+			tx.SetTxn(then.AppID, version)
+			tx.SetTxn(kept.AppID, gone(version))
+		case mapped && sealedAt(current.Version) > target.Version(): // sealed anew since
+			tx.SetTxn(then.AppID, gone(version))
+		default:
+			continue
+		}
+		if mapped && current.Version >= 0 {
 			tx.SetTxn(keptAppID(name, current.Version), current.Version)
 		}
 	}
 }
+
+// sealedAt gives the version of a label's entry, whether or not it is gone.
+func sealedAt(version int64) int64 { return max(version, gone(version)) }
 
 // standsAt reports whether the table is already where a rollback to a label
 // leaves it: the label behind it is open, rolled back, and nothing has come since.

@@ -117,6 +117,40 @@ func TestRollbackRefused(t *testing.T) {
 	}
 }
 
+// A label whose savepoint was deleted before the kept one, and that was sealed anew since
+// it was rolled back, is deleted again: its new savepoint belongs to what is undone.
+func TestRollbackToKeptBehindDeleted(t *testing.T) {
+	g := newRig(t)
+	for day := 1; day <= 5; day++ {
+		g.day(day, 1, 2, 3, 4, day+10)
+		if day == 3 || day == 5 {
+			g.ingest()
+		}
+		if day == 3 {
+			if _, err := savepoint.Delete(t.Context(), g.table(), "2022-07-02", time.UnixMilli(g.clock)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	old := g.pinned()["2022-07-04"]
+	states := func(want string) {
+		t.Helper()
+		if got := g.states(); got != want {
+			t.Fatalf("map: %s\nwant %s", got, want)
+		}
+	}
+	states("01 sealed 1, 02 deleted 3, 03 sealed 7, 04 sealed 9, 05 open 10")
+	g.rollback("2022-07-01", savepoint.RollbackOptions{})
+	g.ingest()
+	states("01 sealed 1, 02 sealed 13, 03 sealed 15, 03@7 rolled-back 7, 04 sealed 17, 04@9 rolled-back 9, 05 open 18")
+	g.rollback("2022-07-04@9", savepoint.RollbackOptions{})
+	states("01 sealed 1, 02 deleted 3, 02@13 rolled-back 13, 03 sealed 7, 03@15 rolled-back 15, 04 sealed 9, 04@17 rolled-back 17, 05 rolled-back -1")
+	if got := g.pinned()["newest"]; got != old {
+		t.Errorf("newest: %s\nwant %s", got, old)
+	}
+	g.check()
+}
+
 // A kept savepoint brings its whole history back: the labels before it answer
 // with the versions that they had, those sealed since are kept in turn.
 func TestRollbackToKept(t *testing.T) {

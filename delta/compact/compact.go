@@ -31,11 +31,12 @@ func (f *File) live() int64 { return int64(float64(f.Size) * (1 - f.share())) }
 
 // Limits are the thresholds. The zero value of a field takes the default of its comment.
 type Limits struct {
-	// JoinFiles small files of a folder are joined at once: 50, or 128 where a batch has
+	// JoinFiles small files of a folder that the newest savepoint does not have are joined at once: 50, or 128 where a batch has
 	// BigBatch bytes (1 MiB) of its own: few, late joins find more rows deleted.
 	JoinFiles int
 	BigBatch  int64
-	// JoinAtSeal small files are joined before a savepoint pins them: 4.
+	// JoinAtSeal small files that the newest savepoint does not have are joined before the
+	// next one pins them: 4.
 	JoinAtSeal int
 	// SmallBytes is the size below which a file is small: 32 MiB.
 	SmallBytes int64
@@ -51,6 +52,9 @@ type Limits struct {
 	// WorthShare is the share below which no file is cleaned: 0.25. Each freed row costs
 	// (1-share)/share rows that are written.
 	WorthShare float64
+	// WorthBytes are those that deleted rows must take in the whole table before any file is
+	// cleaned: 1 MiB. Of less, a reader notices the commit rather than the rows.
+	WorthBytes int64
 	// PinnedShare is the share past which a pinned file is taken: 0.6. In the model's year of
 	// uniform keys 0.5 stores 9.3 copies and 0.7 reads more than 2 rows for each live one.
 	PinnedShare float64
@@ -73,6 +77,7 @@ func (l Limits) Resolved() Limits {
 	l.TurnOver = cmp.Or(l.TurnOver, .05)
 	l.WorstShare = cmp.Or(l.WorstShare, WorstShare)
 	l.WorthShare = cmp.Or(l.WorthShare, .25)
+	l.WorthBytes = cmp.Or(l.WorthBytes, 1<<20)
 	l.PinnedShare = cmp.Or(l.PinnedShare, .6)
 	l.CopyShare = cmp.Or(l.CopyShare, .15)
 	l.TinyRows = cmp.Or(l.TinyRows, 4096)
@@ -149,7 +154,13 @@ func (l Limits) Join(s State, sealing bool) (tasks []Task) {
 	target := l.target(s)
 	for _, folder := range folders {
 		files := byFolder[folder]
-		if len(files) < atLeast {
+		fresh := 0
+		for _, f := range files {
+			if !f.Pinned {
+				fresh++
+			}
+		}
+		if fresh < atLeast {
 			continue
 		}
 		if !sealing {
@@ -264,6 +275,13 @@ func (l Limits) Clean(s State) (Task, bool) {
 		return Task{}, false
 	}
 	var worn []File
+	freed := int64(0)
+	for i := range s.Files {
+		freed += s.Files[i].Size - s.Files[i].live()
+	}
+	if freed < l.WorthBytes {
+		return Task{}, false
+	}
 	for _, f := range s.Files {
 		share := f.share()
 		if share < l.WorthShare || f.Pinned && share <= l.PinnedShare || f.ByKey && f.Size >= l.SmallBytes {

@@ -197,7 +197,7 @@ func TestYear(t *testing.T) {
 	}{{false, 1.5, 9}, {true, 1.45, 7.5}} {
 		t.Run(fmt.Sprintf("recent=%t", c.recent), func(t *testing.T) {
 			const keys = 60_000
-			m := newTable(t, keys, compact.Limits{TargetBytes: keys * rowBytes / 5, SmallBytes: keys * rowBytes / 10, TinyRows: 1, SmallTable: 1})
+			m := newTable(t, keys, compact.Limits{TargetBytes: keys * rowBytes / 5, SmallBytes: keys * rowBytes / 10, TinyRows: 1, SmallTable: 1, WorthBytes: 1})
 			m.recent = c.recent
 			read := 0.0
 			for day := 1; day <= 365; day++ {
@@ -241,7 +241,7 @@ func TestBatches(t *testing.T) {
 		{"a few rows", 50_000, 5, 3000, 70, 6},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			m := newTable(t, c.keys, compact.Limits{TargetBytes: int64(c.keys) * rowBytes / 5, SmallBytes: int64(c.keys) * rowBytes / 10, TinyRows: 1, SmallTable: 1})
+			m := newTable(t, c.keys, compact.Limits{TargetBytes: int64(c.keys) * rowBytes / 5, SmallBytes: int64(c.keys) * rowBytes / 10, TinyRows: 1, SmallTable: 1, WorthBytes: 1})
 			first := m.written
 			for range c.n {
 				m.settle(m.batch(c.batch), false)
