@@ -28,11 +28,10 @@ type Rewrites struct {
 }
 
 const (
-	// quietShare of the time is what a rewrite works at most, busyShare where the deleted
-	// rows have come behind more than are borne by lagShare.
+	// quietShare of the time is what a rewrite works at most, busyShare where rewrites have
+	// fallen behind the batches.
 	quietShare = .15
 	busyShare  = .5
-	lagShare   = .1
 	// longestRest is until when a rewrite that rests looks whether it is in a hurry.
 	longestRest = 200 * time.Millisecond
 	// atOnce rewrites are at work in a process at most.
@@ -48,8 +47,8 @@ type rewriting struct {
 	task   compact.Task
 	schema string
 	begun  time.Time
-	hurry  atomic.Bool
-	lags   bool
+	hurry  atomic.Bool // nothing else is done until it is over
+	behind atomic.Bool
 	cancel context.CancelFunc
 	done   chan error
 }
@@ -70,6 +69,7 @@ func (l *Lane) rewriteFiles() error {
 		}
 		if !task.ByKey {
 			if l.rewriting != nil {
+				l.rewriting.behind.Store(l.o.Rewrites.Behind(l.layoutState(l.pinned)))
 				return nil
 			}
 			return l.beginRewrite(task)
@@ -162,12 +162,11 @@ func (l *Lane) beginRewrite(task compact.Task) error {
 	if err != nil {
 		return fmt.Errorf("table %s: %w", l.o.Name, err)
 	}
-	s := l.layoutState(nil)
 	ctx, cancel := context.WithCancel(l.ctx)
 	r := &rewriting{
 		move: move, task: task, schema: l.base.Metadata().SchemaString, begun: time.Now(), cancel: cancel, done: make(chan error, 1),
-		lags: compact.Share(s) > limits.Borne(s)+lagShare,
 	}
+	r.behind.Store(limits.Behind(l.layoutState(l.pinned)))
 	l.rewriting = r
 	if l.o.Rewrites.Inline || !l.running {
 		r.done <- move.Run(ctx, nil)
@@ -197,7 +196,7 @@ func (r *rewriting) takePlace(ctx context.Context) error {
 // rest lets the batches have their time.
 func (r *rewriting) rest(ctx context.Context, busy time.Duration) error {
 	share := quietShare
-	if r.lags {
+	if r.behind.Load() {
 		share = busyShare
 	}
 	for left := time.Duration(float64(busy) * (1/share - 1)); left > 0 && !r.hurry.Load(); left -= longestRest {

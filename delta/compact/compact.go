@@ -132,10 +132,7 @@ func (s *State) totals() (bytes, rows, dead int64) {
 // about to pin them.
 func (l Limits) Join(s State, sealing bool) (tasks []Task) {
 	l = l.Resolved()
-	atLeast := cmp.Or(l.JoinFiles, joinFiles)
-	if l.JoinFiles == 0 && s.BatchBytes >= l.BigBatch {
-		atLeast = joinBigFiles
-	}
+	atLeast := l.joinFiles(s)
 	if sealing {
 		atLeast = l.JoinAtSeal
 	}
@@ -172,6 +169,17 @@ func (l Limits) Join(s State, sealing bool) (tasks []Task) {
 		}
 	}
 	return tasks
+}
+
+// joinFiles is how many small files are joined at once.
+func (l Limits) joinFiles(s State) int {
+	switch {
+	case l.JoinFiles > 0:
+		return l.JoinFiles
+	case s.BatchBytes >= l.Resolved().BigBatch:
+		return joinBigFiles
+	}
+	return joinFiles
 }
 
 // even leaves out files that are larger than all smaller ones together: what was joined
@@ -266,6 +274,20 @@ func Share(s State) float64 {
 	}
 	return float64(dead) / float64(rows)
 }
+
+// Behind reports whether what is written anew falls behind what the batches bring: too many
+// rows are deleted by a tenth of all, or twice as many small files wait as are joined at once.
+func (l Limits) Behind(s State) bool {
+	if Share(s) > l.Borne(s)+behindShare {
+		return true
+	}
+	l.JoinFiles = 2 * l.joinFiles(s)
+	return len(l.Join(s, false)) > 0
+}
+
+// behindShare is by how much of all rows more than are borne may be deleted before a table
+// is behind.
+const behindShare = .1
 
 // Clean gives the files whose deleted rows are to be dropped next, where the table has too
 // many; false where it has not, or none of its files is worth it.

@@ -257,3 +257,37 @@ func TestBatches(t *testing.T) {
 		})
 	}
 }
+
+// Behind is what lets a rewrite take half of the time.
+func TestBehind(t *testing.T) {
+	files := func(n int, f compact.File) (s compact.State) {
+		for i := range n {
+			f.ID = uint32(i) + 1
+			s.Files = append(s.Files, f)
+		}
+		return s
+	}
+	small := compact.File{Size: 500_000, Rows: 10_000}
+	large := compact.File{Size: 64 << 20, Rows: 1_500_000}
+	worn := func(share float64) compact.File {
+		f := large
+		f.Dead = int64(share * float64(f.Rows))
+		return f
+	}
+	pinned := small
+	pinned.Pinned = true
+	for name, c := range map[string]struct {
+		state compact.State
+		want  bool
+	}{
+		"few small files":          {files(99, small), false},
+		"twice as many as joined":  {files(100, small), true},
+		"pinned ones are left":     {files(400, pinned), false},
+		"as many deleted as borne": {files(10, worn(.40)), false},
+		"more by a tenth of all":   {files(10, worn(.46)), true},
+	} {
+		if got := (compact.Limits{}).Behind(c.state); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
