@@ -11,6 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/gscd-io/gscd/delta/compact"
 	"github.com/gscd-io/gscd/delta/objstore/local"
 	"github.com/gscd-io/gscd/ingest"
 	"github.com/gscd-io/gscd/ingest/decode"
@@ -162,16 +166,29 @@ func rolledBack(t *testing.T) foreignTable {
 	return foreignTable{r, r.everyVersion()}
 }
 
-// cleaned has lost all that no savepoint needs: log, data files, vectors.
+// cleaned has lost all that no savepoint needs: log, data files, vectors. Where rows are
+// deleted by vectors, its files were written anew again and again, with row groups that
+// were copied as they are.
 func cleaned(copyOnWrite bool) func(t *testing.T) foreignTable {
 	return func(t *testing.T) foreignTable { return cleanedTable(t, copyOnWrite) }
 }
 
 func cleanedTable(t *testing.T, copyOnWrite bool) foreignTable {
 	z := newZoo(5, zooColumns()[:8], day(0))
-	r := zooRig(t, z, func(o *ingest.Options) { o.CopyOnWrite = copyOnWrite })
+	observed, logs := observer.New(zap.InfoLevel)
+	r := zooRig(t, z, func(o *ingest.Options) {
+		o.CopyOnWrite, o.Log = copyOnWrite, zap.New(observed)
+		o.Rewrites = ingest.Rewrites{Inline: true, Limits: compact.Limits{JoinFiles: 2, JoinAtSeal: 2, CopyShare: .6, TinyRows: 1, TinyBytes: 1}}
+	})
 	for n := range 5 {
 		r.live(z, n, func() { z.insert(20) }, func() { z.update(15) }, func() { z.remove(5) }, func() { z.insert(5); z.update(5) })
+	}
+	copied := int64(0)
+	for _, entry := range logs.FilterMessage("wrote files anew").All() {
+		copied += entry.ContextMap()["rows_copied"].(int64)
+	}
+	if copied == 0 && !copyOnWrite {
+		t.Error("no row group was copied")
 	}
 	all, gaps := len(r.everyVersion()), false
 	gscd(t, "vacuum", "--table", r.store.Store.String(), "--retain", "0s", "--grace", "0s")
