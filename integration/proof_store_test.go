@@ -72,7 +72,8 @@ func testStoreFaults(t *testing.T, b *broker) {
 	}
 	// What comes in the meantime is far more than the process may keep.
 	const backlog = 320 << 20
-	f.settings = []string{"GSCD_KAFKA_FETCH_BYTES=8MiB", "GSCD_DEFAULTS_BATCH_BYTES=8MiB"}
+	// The garbage between two collections follows from the memory of batches.
+	f.settings = []string{"GSCD_KAFKA_FETCH_BYTES=8MiB", "GSCD_DEFAULTS_BATCH_BYTES=8MiB", "GSCD_PROCESS_BATCH_MEMORY=64MiB"}
 	f.pad = make([]byte, int(backlog/(total.Seconds()*150)))
 	for i := range f.pad {
 		f.pad[i] = byte(rand.Uint32())
