@@ -277,17 +277,23 @@ func TestMoveThatIsTooLate(t *testing.T) {
 	if _, err := other.Join(t.Context(), ids, k.schema, nil, nil, tx); err != nil {
 		t.Fatal(err)
 	}
-	out, err := tx.Commit(t.Context())
-	if err != nil || !out.Committed {
-		t.Fatal(out, err)
-	}
-	if err := k.w.Follow(t.Context(), out.Snapshot); err != nil {
-		t.Fatal(err)
-	}
-	k.base = out.Snapshot
+	k.follow(tx)
 	if _, _, err := k.w.Put(t.Context(), m, k.transaction()); !errors.Is(err, upsert.ErrMoved) {
 		t.Errorf("files that have left the table: %v", err)
 	}
+}
+
+// follow commits another writer's transaction, and has the Writer follow it.
+func (k *keyed) follow(tx *delta.Transaction) {
+	k.t.Helper()
+	out, err := tx.Commit(k.t.Context())
+	if err != nil || !out.Committed {
+		k.t.Fatal(out, err)
+	}
+	if err := k.w.Follow(k.t.Context(), out.Snapshot); err != nil {
+		k.t.Fatal(err)
+	}
+	k.base = out.Snapshot
 }
 
 // What was moved is followed: another engine deletes rows of the new file.
@@ -320,14 +326,7 @@ func TestFollowBehindAMove(t *testing.T) {
 	if _, err := other.Write(t.Context(), b, tx); err != nil {
 		t.Fatal(err)
 	}
-	out, err := tx.Commit(t.Context())
-	if err != nil || !out.Committed {
-		t.Fatal(out, err)
-	}
-	if err := k.w.Follow(t.Context(), out.Snapshot); err != nil {
-		t.Fatal(err)
-	}
-	k.base = out.Snapshot
+	k.follow(tx)
 	for id := range k.rows {
 		if k.w.Index().Get(keyOf(id)) == 0 {
 			t.Fatalf("the key %d is lost", id)

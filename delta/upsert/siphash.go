@@ -11,15 +11,7 @@ func sipHash(k0, k1 uint64, data string) (uint64, uint64) {
 	for ; len(data) >= 8; data = data[8:] {
 		m := littleEndian(data)
 		v3 ^= m
-		v0 += v1
-		v2 += v3
-		v1 = bits.RotateLeft64(v1, 13) ^ v0
-		v3 = bits.RotateLeft64(v3, 16) ^ v2
-		v0 = bits.RotateLeft64(v0, 32) + v3
-		v2 += v1
-		v3 = bits.RotateLeft64(v3, 21) ^ v0
-		v1 = bits.RotateLeft64(v1, 17) ^ v2
-		v2 = bits.RotateLeft64(v2, 32)
+		v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
 		v0 ^= m
 	}
 	for i := len(data) - 1; i >= 0; i-- {
