@@ -13,7 +13,6 @@ import (
 
 	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/delta/objstore"
-	"github.com/gscd-io/gscd/delta/objstore/local"
 	"github.com/gscd-io/gscd/delta/parquet"
 	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/ingest"
@@ -31,22 +30,8 @@ func BenchmarkOpenIndex(b *testing.B) {
 			continue
 		}
 		b.Run(fmt.Sprintf("rows=%d", rows), func(b *testing.B) {
-			store, err := local.New(b.TempDir(), local.Options{NoSync: true})
-			if err != nil {
-				b.Fatal(err)
-			}
 			ctx := context.Background()
-			if err := MakeTable(ctx, store, calendar(b), rows); err != nil {
-				b.Fatal(err)
-			}
-			table, err := delta.Open(ctx, store)
-			if err != nil {
-				b.Fatal(err)
-			}
-			snap, err := table.Snapshot(ctx)
-			if err != nil {
-				b.Fatal(err)
-			}
+			store, snap := madeTable(b, rows)
 			debug.FreeOSMemory()
 			var reading, readingAll, building, readCPU, buildCPU time.Duration
 			for b.Loop() {

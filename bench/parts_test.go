@@ -36,21 +36,7 @@ func BenchmarkSplit(b *testing.B) {
 func BenchmarkReadDay(b *testing.B) {
 	const rows = 1_000_000
 	ctx := context.Background()
-	store, err := local.New(b.TempDir(), local.Options{NoSync: true})
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := MakeTable(ctx, store, calendar(b), rows); err != nil {
-		b.Fatal(err)
-	}
-	table, err := delta.Open(ctx, store)
-	if err != nil {
-		b.Fatal(err)
-	}
-	snap, err := table.Snapshot(ctx)
-	if err != nil {
-		b.Fatal(err)
-	}
+	store, snap := madeTable(b, rows)
 	for name, o := range map[string]scan.Options{"columns=10": {}, "columns=2": {Columns: []string{"id", "city"}}} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
@@ -72,4 +58,25 @@ func BenchmarkReadDay(b *testing.B) {
 			b.ReportMetric(float64(rows)*float64(b.N)/b.Elapsed().Seconds(), "rows/s")
 		})
 	}
+}
+
+// madeTable is a table of so many rows on local disk, without fsync.
+func madeTable(b *testing.B, rows int64) (*local.Store, *delta.Snapshot) {
+	b.Helper()
+	store, err := local.New(b.TempDir(), local.Options{NoSync: true})
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := MakeTable(b.Context(), store, calendar(b), rows); err != nil {
+		b.Fatal(err)
+	}
+	table, err := delta.Open(b.Context(), store)
+	if err != nil {
+		b.Fatal(err)
+	}
+	snap, err := table.Snapshot(b.Context())
+	if err != nil {
+		b.Fatal(err)
+	}
+	return store, snap
 }
