@@ -80,7 +80,8 @@ func (d *debeziumFlat) scanRow(value []byte) error {
 	if end < 0 {
 		s.reset(value)
 		*e = envelope{after: e.after.emptied()}
-		if e.after.members, end = s.members(i+1, 1, e.after.members); end < 0 {
+		// With the guide, which wrapped may have led astray: what it notes is of these members.
+		if e.after.members, end = s.guided(i+1, 1, e.after.members, &e.after.guide); end < 0 {
 			return s.err
 		}
 		e.after.kind = kindObject

@@ -39,18 +39,46 @@ func TestGuide(t *testing.T) {
 			case 4, 5:
 				value = bytes.ReplaceAll(value, []byte(":"), []byte(": "))
 			}
-			rec := &change.Record{Key: []byte(`{"id":1}`), Value: value}
-			fresh, err := New("debezium-json", o)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var got, want change.Change
-			gotErr, wantErr := used.Decode(rec, &change.Arena{}, &got), fresh.Decode(rec, &change.Arena{}, &want)
-			if fmt.Sprint(gotErr) != fmt.Sprint(wantErr) || !reflect.DeepEqual(got, want) {
-				t.Fatalf("%s\nis %+v, %v\nnew: %+v, %v", value, got, gotErr, want, wantErr)
-			}
+			decodeBoth(t, used, "debezium-json", o, value)
 		}
 	})
+}
+
+// TestGuideOfFlatRows: a column payload with an object looks like a wrapped row until
+// the next member.
+func TestGuideOfFlatRows(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		o := Options{Tombstones: "ignore"}
+		used, err := New(DebeziumFlat, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range rapid.IntRange(1, 12).Draw(t, "records") {
+			value := drawObject(t, []string{"id", "name", "__op"})
+			if rapid.Bool().Draw(t, "payload") {
+				value = `{"payload":` + drawObject(t, []string{"a", "b"})
+				for _, name := range rapid.SampledFrom([][]string{{}, {"schema"}, {"x"}, {""}, {"x", "y"}, {"__op"}, {"x", "__op"}}).Draw(t, "more") {
+					value += fmt.Sprintf(`,"%s":null`, name)
+				}
+				value += "}"
+			}
+			decodeBoth(t, used, DebeziumFlat, o, []byte(value))
+		}
+	})
+}
+
+// decodeBoth compares a decoder that has read other records with a new one.
+func decodeBoth(t *rapid.T, used Decoder, format string, o Options, value []byte) {
+	rec := &change.Record{Key: []byte(`{"id":1}`), Value: value}
+	fresh, err := New(format, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got, want change.Change
+	gotErr, wantErr := used.Decode(rec, &change.Arena{}, &got), fresh.Decode(rec, &change.Arena{}, &want)
+	if fmt.Sprint(gotErr) != fmt.Sprint(wantErr) || !reflect.DeepEqual(got, want) {
+		t.Fatalf("%s\nis %+v, %v\nnew: %+v, %v", value, got, gotErr, want, wantErr)
+	}
 }
 
 var (
