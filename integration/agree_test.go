@@ -28,6 +28,7 @@ var (
 // by SQL, the diffs of labels, their changes, the history of each key, the events of rows
 // and the history table are held against the newest change of each key.
 func TestReadersAgree(t *testing.T) {
+	t.Parallel()
 	seed := *agreeSeed
 	if seed == 0 {
 		seed = rand.Uint64() >> 16

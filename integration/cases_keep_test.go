@@ -110,6 +110,7 @@ func daysBetween(t testing.TB, first, last string) (days []string) {
 var otherVacuums func(t *testing.T, prepare func(t *testing.T, mode string) (*rig, map[string][]row))
 
 func TestCase19VacuumKeepsDays(t *testing.T) {
+	t.Parallel()
 	c := theCase(t, 19)
 	var days, commands []string
 	for _, s := range c.steps("Input") {

@@ -157,6 +157,7 @@ func statusOf(t testing.TB, b *broker, topic, location string, now time.Time) (s
 // TestCasesOnRealServers runs the cases about brokers and storages on a real
 // Kafka and a real S3 storage.
 func TestCasesOnRealServers(t *testing.T) {
+	t.Parallel()
 	b := startBroker(t)
 	t.Run("11 b", func(t *testing.T) { case11b(t, b) })
 	t.Run("15", func(t *testing.T) { case15(t, func() caseTopic { return newRealTopic(t, b, 2) }) })

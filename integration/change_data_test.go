@@ -62,6 +62,7 @@ func (r *rig) changesIn(from, to int64) map[string]int {
 // delta-rs, over seals, an OPTIMIZE of Spark, and a rollback with what is read again; and
 // has Spark read it as a stream, run by run.
 func TestChangeDataElsewhere(t *testing.T) {
+	t.Parallel()
 	spark, rs := startSpark(t), startEngine(t, "delta-rs")
 	for name, mode := range map[string]func(*ingest.Options){
 		"merge-on-read": func(*ingest.Options) {},

@@ -15,6 +15,7 @@ import (
 // TestClusteringWithSpark optimizes a clustered table of Spark's: Spark reads it, takes
 // the files for the cube that they are, and the other way round.
 func TestClusteringWithSpark(t *testing.T) {
+	t.Parallel()
 	spark := startEngine(t, "Spark")
 	path := t.TempDir()
 	table := delta.New(localStore(t, path))

@@ -170,4 +170,7 @@ func (r *rig) newest() *delta.Snapshot {
 }
 
 // TestForeignCleaning has delta-rs clean a table's log.
-func TestForeignCleaning(t *testing.T) { cleaningOf(t, startEngine(t, "delta-rs")) }
+func TestForeignCleaning(t *testing.T) {
+	t.Parallel()
+	cleaningOf(t, startEngine(t, "delta-rs"))
+}

@@ -98,10 +98,14 @@ func cities(t *testing.T, r *rig, version int64) string {
 // TestDeltaRSCommits lets delta-rs change a table between two commits of gscd, before
 // a process starts and under one that runs: each change has the stated outcome, the
 // days are right, and delta-rs reads the same.
-func TestDeltaRSCommits(t *testing.T) { foreignCommits(t, startEngine(t, "delta-rs"), false, true) }
+func TestDeltaRSCommits(t *testing.T) {
+	t.Parallel()
+	foreignCommits(t, startEngine(t, "delta-rs"), false, true)
+}
 
 // TestSparkCommits does the same with Spark, under a process that runs.
 func TestSparkCommits(t *testing.T) {
+	t.Parallel()
 	e := startSpark(t)
 	foreignCommits(t, e, true)
 	t.Run("lock", func(t *testing.T) { lockedFor(t, e) })

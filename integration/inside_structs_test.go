@@ -17,6 +17,7 @@ import (
 // Spark and delta-rs read tables whose structs were altered, and gscd skips files by the
 // statistics of fields in structs that Spark wrote.
 func TestFieldsInsideElsewhere(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "places")
 	b := &book{t, delta.New(localStore(t, path)), path}
 	address := schema.Type{Primitive: schema.Struct, Nested: &schema.Nested{Fields: []schema.Field{

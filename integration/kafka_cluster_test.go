@@ -148,6 +148,7 @@ func (q *quorum) untilInSync(all *broker, topic string) {
 // were cut off, a third is restarted in good order: one process reads on, and
 // every day is what it would have been.
 func TestKafkaCluster(t *testing.T) {
+	t.Parallel()
 	q, all := startQuorum(t)
 	f := newFleet(t, all, "cluster")
 	p := f.start(f.gateway.url)

@@ -20,6 +20,7 @@ import (
 
 // TestKafka runs the pipeline on a real Kafka, one broker for all.
 func TestKafka(t *testing.T) {
+	t.Parallel()
 	b := startBroker(t)
 	for _, c := range []struct {
 		name string

@@ -134,6 +134,7 @@ func (f *found) judge(t *testing.T, writing bool, engine, feature, outcome, prob
 // value for value, also behind changes that they make. It finds the table in
 // docs/compatibility.md, which GSCD_MATRIX=write writes.
 func TestEngines(t *testing.T) {
+	t.Parallel()
 	f := &found{results: results{verdicts{}, verdicts{}}}
 	only := os.Getenv("GSCD_ONLY") // names of engines, for work on these tests
 	for _, e := range otherEngines {

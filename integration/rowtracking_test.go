@@ -35,6 +35,7 @@ func sparkNumbers(t *testing.T, spark *engine, path string) map[string]string {
 // TestRowNumbersInSpark holds the numbers of rows against Spark: those of rows that gscd
 // moves stay, in tables that either made, and Spark goes on behind it.
 func TestRowNumbersInSpark(t *testing.T) {
+	t.Parallel()
 	spark := startEngine(t, "Spark")
 	rows := func(from, n int) write.Source {
 		var list [][]any

@@ -184,6 +184,7 @@ func (f avroForm) reframed(t *testing.T, ids registered) (out []*change.Record) 
 // TestSchemaRegistry reads the recorded Avro stream by a real registry, in each way that
 // records name their schemas; the rows are what the server had.
 func TestSchemaRegistry(t *testing.T) {
+	t.Parallel()
 	url, server := startApicurio(t)
 	ids := register(t, url)
 	unsigned, err := decode.ParseColumnType("bigint unsigned")

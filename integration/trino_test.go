@@ -15,6 +15,7 @@ import (
 // TestTrino has a server of Trino at work on tables of gscd; TestEngines reads more tables
 // with one of its own.
 func TestTrino(t *testing.T) {
+	t.Parallel()
 	if why := trinoLacks(t); why != "" {
 		t.Skip(why)
 	}

@@ -13,6 +13,7 @@ import (
 // The view that gscd writes for an engine gives there the rows that `gscd query` gives,
 // and may be made again.
 func TestViewsInOtherEngines(t *testing.T) {
+	t.Parallel()
 	for name, dialect := range map[string]string{"DuckDB": "duckdb", "Spark": "spark"} {
 		t.Run(name, func(t *testing.T) {
 			e := startEngine(t, name)

@@ -108,6 +108,7 @@ func everyOperation(t *testing.T, table *delta.Table, properties map[string]stri
 // TestLibraryTablesElsewhere holds what the library writes against other engines, version
 // by version.
 func TestLibraryTablesElsewhere(t *testing.T) {
+	t.Parallel()
 	var engines []*engine
 	for _, name := range []string{"delta-rs", "DuckDB", "Delta Kernel"} { // TestEngines has the others
 		engines = append(engines, startEngine(t, name))
