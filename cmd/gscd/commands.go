@@ -28,6 +28,7 @@ var commands = []newCommand{
 	newRecordCommand,
 	newStatusCommand,
 	newSnapshotsCommand,
+	newWaitCommand,
 	newQueryCommand,
 	newShellCommand,
 	newDescribeCommand,

@@ -21,7 +21,7 @@ var writesElsewhere = map[string]string{
 
 // reads are commands that write nothing but what they print.
 var reads = []string{
-	"status", "snapshots", "query", "shell", "describe", "views", "diff", "history", "blame", "savepoint list", "dead-letter list", "dead-letter show",
+	"status", "snapshots", "wait", "query", "shell", "describe", "views", "diff", "history", "blame", "savepoint list", "dead-letter list", "dead-letter show",
 	"config check", "config show", "version", "completion", "help",
 }
 
