@@ -40,7 +40,7 @@ fmt: ## rewrite the files as lint wants them
 
 integration: ## tests with real servers and other engines, which it installs below build/
 	integration/engines/install.sh build/integration
-	$(GO) test $(ARGS) -tags integration -timeout 50m -parallel 5 ./integration/...
+	$(GO) test $(ARGS) -tags integration -timeout 50m -parallel 5 $(if $(SKIP),-skip '$(SKIP)') ./integration/...
 
 # A number of runs (TIME=5000x) ends exactly; at the end of a time `go test -fuzz` may fail with a
 # bare "context deadline exceeded" that no input has caused (golang.org/issue/75804).
