@@ -9,12 +9,20 @@ VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 PGO      := cmd/gscd/gscd.pgo
 LDFLAGS  := $(if $(VERSION),-X main.release=$(VERSION))
 
-.PHONY: all build test race bench pgo lint fmt integration fuzz nightly ci clean
+.PHONY: all build man reference test race bench pgo lint fmt integration fuzz nightly ci clean
 
 all: build
 
 build: ## the binary, with DuckDB (needs a C compiler)
 	$(GO) build -trimpath -pgo=$(PGO) -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/gscd
+
+man: ## man pages below build/man, one a command
+	SOURCE_DATE_EPOCH=$(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null),0) $(GO) test ./cmd/gscd -count 1 -run 'TestManPages$$' -args -man=$(CURDIR)/build/man
+
+reference: ## docs/reference and docs/metrics.md, written anew from the code
+	$(GO) test ./config -run 'TestReferencePage$$' -args -rewrite
+	$(GO) test ./cmd/gscd -run 'TestReferencePages$$' -args -rewrite
+	$(GO) test ./server -run 'TestMetricsPage$$' -args -rewrite
 
 test: ## all tests that need no server
 	$(GO) test $(PKG)

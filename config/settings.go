@@ -2,8 +2,11 @@ package config
 
 import "time"
 
-// The tags of a field: yaml is its key, default its default as one would write
-// it, oneof the words that it may be.
+// The tags of a field: yaml is its key, default its default as one would write it,
+// absent what holds where there is no such text, oneof the words that it may be,
+// range its least and its greatest value (1..64, 1s..), since the first release
+// that knows it (the first of all where it is missing). The comment of a key is its
+// line in docs/reference/configuration.md; links in it are relative to docs/.
 
 // Config is the whole configuration, every setting resolved.
 type Config struct {
@@ -25,13 +28,14 @@ type Config struct {
 
 // Kafka says how to reach the brokers.
 type Kafka struct {
-	// Brokers are host:port addresses; empty where topics are read from files.
-	Brokers  []string `yaml:"brokers"`
-	ClientID string   `yaml:"client_id" default:"gscd"`
-	// Group is the consumer group that offsets are published to, for lag tools.
+	// Addresses to begin with, `HOST:PORT`; the brokers name the others. Empty where topics are read from files.
+	Brokers []string `yaml:"brokers"`
+	// The client's name at the brokers.
+	ClientID string `yaml:"client_id" default:"gscd"`
+	// Consumer group to which offsets are published, for lag tools; never read back.
 	Group string `yaml:"group"`
-	// FetchBytes bounds what all tables together have fetched and not yet taken.
-	FetchBytes Size `yaml:"fetch_bytes" default:"64MiB"`
+	// Bound of what all tables together have fetched and not yet taken.
+	FetchBytes Size `yaml:"fetch_bytes" default:"64MiB" range:"1MiB.."`
 	// TLS is nil where the section is absent; an empty section is TLS with the
 	// system's authorities.
 	TLS *TLS `yaml:"tls"`
@@ -41,42 +45,55 @@ type Kafka struct {
 
 // TLS names files in PEM form.
 type TLS struct {
-	CAFile     string `yaml:"ca_file"`
-	CertFile   string `yaml:"cert_file"`
-	KeyFile    string `yaml:"key_file"`
-	ServerName string `yaml:"server_name"`
+	// PEM file of the authorities. An empty section `tls: {}` is TLS with the system's.
+	CAFile string `yaml:"ca_file" absent:"the system's"`
+	// PEM file of the client's certificate; with `key_file`.
+	CertFile string `yaml:"cert_file"`
+	// PEM file of the key of the client's certificate; with `cert_file`.
+	KeyFile string `yaml:"key_file"`
+	// Name to check the certificate against.
+	ServerName string `yaml:"server_name" absent:"the broker's host"`
 }
 
 // SASL is the login at the brokers. Its files are read at each login.
 type SASL struct {
+	// How gscd proves who it is.
 	Mechanism string `yaml:"mechanism" oneof:"plain scram-sha-256 scram-sha-512 oauthbearer"`
-	// Username and one of Password and PasswordFile belong to all but oauthbearer.
-	Username     string `yaml:"username"`
-	Password     Secret `yaml:"password"`
+	// Who logs in; not with oauthbearer.
+	Username string `yaml:"username"`
+	// The password; not with oauthbearer. Best in a file.
+	Password Secret `yaml:"password"`
+	// File that holds the password, instead of `password`.
 	PasswordFile string `yaml:"password_file"`
-	// TokenFile and Extensions belong to oauthbearer.
-	TokenFile  string            `yaml:"token_file"`
+	// File that holds the token of oauthbearer.
+	TokenFile string `yaml:"token_file"`
+	// Pairs that go with the token, for brokers that ask for them.
 	Extensions map[string]string `yaml:"extensions"`
 }
 
 // Transform is what the transforms of all tables share.
 type Transform struct {
-	// HashSecret is the key of hashed columns.
+	// The key of the hashes of `hash_columns`, 16 bytes or more; best as `GSCD_TRANSFORM_HASH_SECRET_FILE`.
 	HashSecret Secret `yaml:"hash_secret"`
 }
 
 // SchemaRegistry is where Avro schemas come from.
 type SchemaRegistry struct {
-	// URL is the address of a registry, or several of one with commas between.
+	// `http://HOST:PORT` or `https://HOST:PORT`, with its path; several addresses of one registry with commas
+	// between, asked in turn.
 	URL string `yaml:"url"`
-	// Username and Password, or Token, or none of them.
+	// Login at the registry; with `password`.
 	Username string `yaml:"username"`
+	// Password of the login; best as `GSCD_SCHEMA_REGISTRY_PASSWORD_FILE`.
 	Password Secret `yaml:"password"`
-	Token    Secret `yaml:"token"`
-	// CAFile, CertFile and KeyFile are in PEM form.
-	CAFile   string `yaml:"ca_file"`
+	// A bearer token, in place of a login.
+	Token Secret `yaml:"token"`
+	// PEM file of the authorities that sign the registry's certificate.
+	CAFile string `yaml:"ca_file" absent:"the system's"`
+	// PEM file of a client's certificate, read at each connection; with `key_file`.
 	CertFile string `yaml:"cert_file"`
-	KeyFile  string `yaml:"key_file"`
+	// PEM file of its key, read at each connection; with `cert_file`.
+	KeyFile string `yaml:"key_file"`
 }
 
 // URLs gives the addresses: all of them of Confluent's API, or all of Apicurio's own.
@@ -84,324 +101,419 @@ func (s *SchemaRegistry) URLs() []string { return splitList(s.URL) }
 
 // S3 overrides the AWS defaults (environment, profile, instance role).
 type S3 struct {
-	Endpoint        string `yaml:"endpoint"`
-	Region          string `yaml:"region"`
-	PathStyle       bool   `yaml:"path_style"`
-	AccessKeyID     string `yaml:"access_key_id"`
-	SecretAccessKey Secret `yaml:"secret_access_key"`
-	SessionToken    Secret `yaml:"session_token"`
-	// CAFile is a PEM file of the authorities that sign the storage's certificate.
-	CAFile string `yaml:"ca_file"`
-	// LogStore is what lets one writer alone commit a version: conditions on puts,
-	// or a DynamoDB table that Spark's writers go through too.
+	// URL of another storage: `https://HOST:PORT`.
+	Endpoint string `yaml:"endpoint" absent:"Amazon's"`
+	// Region of the buckets.
+	Region string `yaml:"region" absent:"AWS_REGION, the profile's; with an endpoint us-east-1"`
+	// The bucket stands in the path, not in the host name.
+	PathStyle bool `yaml:"path_style"`
+	// Key to log in with; with `secret_access_key`.
+	AccessKeyID string `yaml:"access_key_id" absent:"the AWS environment's"`
+	// Its secret; with `access_key_id`.
+	SecretAccessKey Secret `yaml:"secret_access_key" absent:"the AWS environment's"`
+	// The token of temporary credentials.
+	SessionToken Secret `yaml:"session_token"`
+	// PEM file of the authorities that sign the storage's certificate.
+	CAFile string `yaml:"ca_file" absent:"AWS_CA_BUNDLE, else the system's"`
+	// `conditional-put`, or `dynamodb`: commits go through a DynamoDB table.
 	LogStore string `yaml:"log_store" default:"conditional-put" oneof:"conditional-put dynamodb"`
-	// The DynamoDB table, with log_store: dynamodb. Scheme is how the other writers
-	// begin the address of a table; all must spell it alike.
-	DynamoDBTable    string `yaml:"dynamodb_table" default:"delta_log"`
-	DynamoDBRegion   string `yaml:"dynamodb_region"`
-	DynamoDBEndpoint string `yaml:"dynamodb_endpoint"`
-	DynamoDBScheme   string `yaml:"dynamodb_scheme" default:"s3a" oneof:"s3a s3"`
+	// Name of the DynamoDB table, with `log_store: dynamodb`.
+	DynamoDBTable string `yaml:"dynamodb_table" default:"delta_log"`
+	// Region of the DynamoDB table.
+	DynamoDBRegion string `yaml:"dynamodb_region" absent:"that of s3"`
+	// URL of another DynamoDB.
+	DynamoDBEndpoint string `yaml:"dynamodb_endpoint" absent:"Amazon's"`
+	// `s3a` or `s3`: how the other writers begin the address of a table.
+	DynamoDBScheme string `yaml:"dynamodb_scheme" default:"s3a" oneof:"s3a s3"`
 }
 
 // GCS overrides the application default credentials of Google.
 type GCS struct {
-	Endpoint        string `yaml:"endpoint"`
-	CredentialsFile string `yaml:"credentials_file"`
-	Anonymous       bool   `yaml:"anonymous"`
+	// URL of another endpoint of the JSON API: `https://HOST:PORT`.
+	Endpoint string `yaml:"endpoint" absent:"Google's"`
+	// JSON file of a service account's key or a workload identity.
+	CredentialsFile string `yaml:"credentials_file" absent:"the application default credentials"`
+	// No credentials: for emulators.
+	Anonymous bool `yaml:"anonymous"`
 }
 
 // Azure says how az:// and abfss:// addresses are reached; without key and token
 // the login is the environment's.
 type Azure struct {
-	Account    string `yaml:"account"`
-	Endpoint   string `yaml:"endpoint"`
-	AccountKey Secret `yaml:"account_key"`
-	SASToken   Secret `yaml:"sas_token"`
-	Anonymous  bool   `yaml:"anonymous"`
+	// Name of the storage account.
+	Account string `yaml:"account" absent:"that of an abfss:// address"`
+	// URL of an account elsewhere, as `https://HOST/ACCOUNT`.
+	Endpoint string `yaml:"endpoint" absent:"https://ACCOUNT.blob.core.windows.net"`
+	// One of the account's keys.
+	AccountKey Secret `yaml:"account_key" absent:"the login of the environment"`
+	// A shared access signature, instead of a key.
+	SASToken Secret `yaml:"sas_token" absent:"the login of the environment"`
+	// No login: for emulators.
+	Anonymous bool `yaml:"anonymous"`
 }
 
 // MySQL says how the servers of mysql:// addresses are reached.
 type MySQL struct {
-	// Password is that of the user in the address.
+	// Password of the user in the `mysql://` addresses of `gscd load` and `gscd capture`; best as
+	// `GSCD_MYSQL_PASSWORD_FILE`.
 	Password Secret `yaml:"password"`
-	TLS      string `yaml:"tls" default:"none" oneof:"none require skip-verify"`
-	// CAFile is a PEM file of the authorities that sign the server's certificate; it asks for TLS.
-	CAFile string `yaml:"ca_file"`
+	// `require` checks the server's certificate, `skip-verify` does not.
+	TLS string `yaml:"tls" default:"none" oneof:"none require skip-verify"`
+	// PEM file of the authorities of that certificate; asks for TLS.
+	CAFile string `yaml:"ca_file" absent:"the system's"`
 }
 
 // Capture says what gscd capture reads and writes. Password and TLS of its servers
 // are those of the section mysql.
 type Capture struct {
-	// Name is the source's logical name: it begins topics, and records carry it.
+	// The source's logical name: topics begin with it, records carry it. Never changed later.
 	Name string `yaml:"name"`
-	// Servers are addresses mysql://USER@HOST:PORT; the first that answers is read.
+	// Addresses `mysql://USER@HOST:PORT` of one server, or of a primary and those that may take its place; the
+	// first that answers is read.
 	Servers []string `yaml:"servers"`
-	// ServerID is ours among the replicas of the servers.
-	ServerID int `yaml:"server_id"`
-	// Tables and Exclude are patterns DATABASE.TABLE with * and ?.
-	Tables  []string `yaml:"tables"`
+	// Our number among the replicas of the servers: one that nobody else has.
+	ServerID int `yaml:"server_id" range:"1..4294967295"`
+	// Patterns `DATABASE.TABLE` with `*` and `?`: `[shop.*, crm.customer]`.
+	Tables []string `yaml:"tables"`
+	// Patterns of tables to leave out all the same.
 	Exclude []string `yaml:"exclude"`
-	// Topic is a table's topic, with {name}, {database} and {table}.
+	// The topic of a table. Characters that Kafka refuses become `_`.
 	Topic string `yaml:"topic" default:"{name}.{database}.{table}"`
-	// StateTopic keeps position, load and schema history; default gscd-capture-NAME.
-	StateTopic string `yaml:"state_topic"`
-	// Partitions and Replication (0: the brokers' default) are of topics that are made, as are TopicSettings.
-	Partitions    int               `yaml:"partitions" default:"4"`
-	Replication   int               `yaml:"replication" default:"0"`
+	// Compacted topic of one partition that keeps the position, the load's progress and the schema history; made
+	// where it is missing.
+	StateTopic string `yaml:"state_topic" absent:"gscd-capture-NAME"`
+	// Partitions of topics that are made.
+	Partitions int `yaml:"partitions" default:"4" range:"1..10000"`
+	// Copies of topics that are made; 0 is the brokers' default.
+	Replication int `yaml:"replication" default:"0" range:"0..100"`
+	// Map of Kafka's settings for topics that are made: `{retention.ms: "604800000"}`.
 	TopicSettings map[string]string `yaml:"topic_settings"`
-	Form          string            `yaml:"form" default:"gscd" oneof:"gscd debezium debezium-schemas"`
-	Delivery      string            `yaml:"delivery" default:"transactions" oneof:"transactions idempotent"`
-	Load          CaptureLoad       `yaml:"load"`
-	// Heartbeat is how often partitions without changes are told of the time.
-	Heartbeat time.Duration `yaml:"heartbeat" default:"10s"`
+	// Form of the records: `gscd`, its own; `debezium`, Debezium's JSON; `debezium-schemas`, the same with the
+	// schema of the values.
+	Form string `yaml:"form" default:"gscd" oneof:"gscd debezium debezium-schemas"`
+	// `transactions`: each change is there once, whatever crashes. `idempotent`: no transactions, and changes may
+	// come again after a crash; `gscd ingest` knows them by their position.
+	Delivery string      `yaml:"delivery" default:"transactions" oneof:"transactions idempotent"`
+	Load     CaptureLoad `yaml:"load"`
+	// How often each partition is told up to when the server was read.
+	Heartbeat time.Duration `yaml:"heartbeat" default:"10s" range:"1s.."`
 	// Batch closes at whichever comes first, with the next end of a transaction.
 	Batch CaptureBatch `yaml:"batch"`
-	// MaxMessage is the largest record with what the format adds.
-	MaxMessage Size `yaml:"max_message" default:"1000012"`
+	// Bytes of the largest record; topics are made for it, and ones that take less are refused.
+	MaxMessage Size `yaml:"max_message" default:"1000012" range:"64KiB..1GiB"`
 }
 
 // CaptureLoad is the initial read of the tables.
 type CaptureLoad struct {
+	// `initial`: rows that are there are read first. `never`: changes from now on alone.
 	Mode string `yaml:"mode" default:"initial" oneof:"initial never"`
-	// Parallel is how many connections read; each takes ChunkRows rows of a table at a time.
-	Parallel  int `yaml:"parallel" default:"4"`
-	ChunkRows int `yaml:"chunk_rows" default:"50000"`
-	// Lock is whether the short lock may be taken where the server asks for it.
+	// Connections that read.
+	Parallel int `yaml:"parallel" default:"4" range:"1..64"`
+	// Rows of a table that a connection takes at a time.
+	ChunkRows int `yaml:"chunk_rows" default:"50000" range:"100.."`
+	// `auto`: where all connections can't see one moment otherwise, `FLUSH TABLES WITH READ LOCK` for some
+	// milliseconds. `never`: MariaDB with one connection then, MySQL not at all.
 	Lock string `yaml:"lock" default:"auto" oneof:"auto never"`
 }
 
 // CaptureBatch is what is written together.
 type CaptureBatch struct {
-	Interval time.Duration `yaml:"interval" default:"200ms"`
-	Bytes    Size          `yaml:"bytes" default:"8MiB"`
+	// How long changes may wait to be written together.
+	Interval time.Duration `yaml:"interval" default:"200ms" range:"1ms..1m"`
+	// Bytes of changes that are written together; a larger transaction is written in parts.
+	Bytes Size `yaml:"bytes" default:"8MiB" range:"64KiB.."`
 }
 
 // Calendar is the business calendar of all tables.
 type Calendar struct {
-	// Granularity is day, hour, week, month, or minutes that divide the hour: 5m.
+	// `day`, `hour`, `week`, `month`, or minutes that divide the hour: `1m`, `5m`, `15m`, `30m`, ….
 	Granularity string `yaml:"granularity" default:"day"`
-	// Timezone is an IANA name. It has no default: a wrong midnight can't be mended later.
-	Timezone string `yaml:"timezone"`
-	// Cutover is the time of day, HH:MM, at which a day, week or month begins.
+	// IANA zone whose clock ends the day: `Asia/Shanghai`, `Europe/Berlin`, `UTC`.
+	Timezone string `yaml:"timezone" absent:"none, must be set"`
+	// Time of day, `HH:MM`, at which a day (a week on its Monday, a month on its first day) begins.
 	Cutover string `yaml:"cutover" default:"00:00"`
 }
 
 // HTTP is where an ingester tells how it stands.
 type HTTP struct {
-	// Address is HOST:PORT; empty: nothing is told. A port alone is one of 127.0.0.1.
+	// `HOST:PORT` to answer `/healthz`, `/readyz`, `/metrics` and `/status` at; a port alone is one of 127.0.0.1.
+	// Without it nothing is answered. `gscd ingest --http` sets it too.
 	Address string `yaml:"address"`
 }
 
 // Process bounds what all tables of a process take together. What is 0 depends
 // on the machine.
 type Process struct {
-	// BatchMemory is bytes of records in uncommitted batches.
-	BatchMemory Size `yaml:"batch_memory"`
-	// HeavyTasks is how many tables seal, write a checkpoint or build an index at once.
-	HeavyTasks int `yaml:"heavy_tasks"`
-	// CacheDir is a folder on local disk for what spares requests at the next start: the
-	// key indexes of tables in object stores. Empty: none is kept.
-	CacheDir string `yaml:"cache_dir"`
-	// MaintainInterval is from the beginning of one round of gscd maintain to that of the next.
-	MaintainInterval time.Duration `yaml:"maintain_interval" default:"1h"`
+	// Bytes of records in uncommitted batches of all tables, those being written too. Past it the table with the
+	// largest batch commits early. A record in a batch takes about three times its bytes; one of more than 64 KiB
+	// counts twice, and a new row with 32 bytes a column beside. Of what a container may use give `GOMEMLIMIT`
+	// three quarters ([hard inputs](benchmarks.md#hard-inputs)). Between two runs of Go's garbage collector the
+	// heap may grow by a quarter of this, unless `GOGC` is set.
+	BatchMemory Size `yaml:"batch_memory" absent:"a quarter of GOMEMLIMIT or of the cgroup's limit, whichever is less; without both 1GiB" range:"1MiB.."`
+	// How many tables seal, write a checkpoint or build an index at once; the others wait in the order in which
+	// they came.
+	HeavyTasks int `yaml:"heavy_tasks" absent:"the number of CPUs, at least 2" range:"0.."`
+	// Folder on local disk in which the key indexes of tables in object stores are kept, so that a start does not
+	// fetch all keys again ([what the files are](on-disk.md#the-saved-key-index)). Tables on a file system need
+	// none. It may be lost, or deleted, at any time.
+	CacheDir string `yaml:"cache_dir" absent:"none"`
+	// From one round of `gscd maintain` to the next; `--interval` sets it too.
+	MaintainInterval time.Duration `yaml:"maintain_interval" default:"1h" range:"1s.."`
 }
 
 // Table is one table with all its settings: its own, else those of the section
 // defaults, else the program's.
 type Table struct {
-	// Name is how commands call it; default: the last part of the location.
-	Name string `yaml:"name"`
-	// Location is a path, or a URL file://, s3://, gs://, az:// or abfss://.
-	Location string `yaml:"location"`
-	// Topics may be empty: such a table is filled by gscd load.
+	// How commands call it (`--table`).
+	Name string `yaml:"name" absent:"last part of the location"`
+	// A path, `file:///…`, `s3://BUCKET/PATH` (see [S3](s3.md)), `gs://BUCKET/PATH`, `az://CONTAINER/PATH`,
+	// `abfss://…` (see [stores](stores.md)).
+	Location string `yaml:"location" absent:"must be set"`
+	// Topics that carry the table's changes.
 	Topics []string `yaml:"topics"`
-	// Source picks one table, db.table, out of topics that carry several.
+	// `database.table`: takes one table out of topics that carry several; a pattern (`shop.orders_*`,
+	// `shop_[0-9].orders`) takes many, see [shards](transforms.md#shards).
 	Source   string `yaml:"source"`
 	Settings `yaml:",inline"`
 }
 
 // Settings is what the section defaults may set.
 type Settings struct {
-	// Format of the records; auto: decided by the first record with a value.
+	// `auto`, or one of [the formats](formats.md). auto: the first record with a change decides, the table
+	// remembers it.
 	Format   string   `yaml:"format" default:"auto"`
 	Debezium Debezium `yaml:"debezium"`
 	Canal    Canal    `yaml:"canal"`
 	DMS      DMS      `yaml:"aws_dms"`
 	OGG      OGG      `yaml:"ogg"`
 	Avro     Avro     `yaml:"avro"`
-	// Key columns; empty: what the records name.
-	Key []string `yaml:"key"`
-	// EventTime is source, kafka, or column:NAME.
-	EventTime    string        `yaml:"event_time" default:"source"`
-	Drift        Drift         `yaml:"drift"`
+	// List of key columns.
+	Key []string `yaml:"key" absent:"what the records name"`
+	// `source`; `kafka`, the broker timestamp; `column:NAME`.
+	EventTime string `yaml:"event_time" default:"source"`
+	Drift     Drift  `yaml:"drift"`
+	// An event time later than the broker timestamp and this is in the future.
 	MaxClockSkew time.Duration `yaml:"max_clock_skew" default:"5m"`
 	Write        Write         `yaml:"write"`
 	Batch        Batch         `yaml:"batch"`
-	Late         string        `yaml:"late" default:"fold" oneof:"fold dead_letter fail"`
-	Future       string        `yaml:"future" default:"dead_letter" oneof:"dead_letter clamp"`
-	Truncate     string        `yaml:"truncate" default:"apply" oneof:"apply ignore fail"`
-	// ChangeData sets delta.enableChangeDataFeed.
+	// A change of a sealed label: `fold` into the open one, `dead_letter`, `fail`.
+	Late string `yaml:"late" default:"fold" oneof:"fold dead_letter fail"`
+	// An event time in the future: `dead_letter`, or `clamp` to the broker timestamp.
+	Future string `yaml:"future" default:"dead_letter" oneof:"dead_letter clamp"`
+	// What a TRUNCATE of the source does: deletes all rows, nothing, or stops the table.
+	Truncate string `yaml:"truncate" default:"apply" oneof:"apply ignore fail"`
+	// `true`: Delta's change data feed, for a new table and one that is there; see [change data](change-data.md).
+	// `false` switches nothing off.
 	ChangeData bool `yaml:"change_data"`
-	// Protect is backup by default for day and coarser labels, else none.
-	Protect string `yaml:"protect" oneof:"backup none lock"`
+	// `backup`: a copy of each savepoint's log files beside the log; `lock`: that, and a writer feature in the
+	// table's protocol, for which [other engines](compatibility.md#locked-tables) read the table and refuse to
+	// write to it and to vacuum it; `none`. A table that is there follows a value that is set, at the start of the
+	// ingester; without one it keeps what it has.
+	Protect string `yaml:"protect" oneof:"backup none lock" absent:"backup for days and longer, else none"`
 	// ProtectChosen: protect was set, not left to its default. Only then a table that
 	// is there is made so.
-	ProtectChosen bool     `yaml:"-"`
-	PartitionBy   []string `yaml:"partition_by"`
-	// Columns maps column names to Delta or MySQL types.
-	Columns map[string]string `yaml:"columns"`
-	// IncludeColumns to RowFilter say what of the source comes into the table; names
-	// are the source's. Masks are the text in place of a value, Cast maps to types.
-	IncludeColumns []string          `yaml:"include_columns"`
-	ExcludeColumns []string          `yaml:"exclude_columns"`
-	HashColumns    []string          `yaml:"hash_columns"`
-	Mask           map[string]string `yaml:"mask"`
-	Rename         map[string]string `yaml:"rename"`
-	Cast           map[string]string `yaml:"cast"`
-	RowFilter      string            `yaml:"row_filter"`
+	ProtectChosen bool `yaml:"-"`
+	// List of columns; decided when the table is made: another value later is an error.
+	PartitionBy []string `yaml:"partition_by"`
+	// Map of column to Delta or MySQL type, see [types](types.md).
+	Columns map[string]string `yaml:"columns" absent:"what the records say"`
+	// List of columns to take.
+	IncludeColumns []string `yaml:"include_columns" absent:"all"`
+	// List of columns to leave out.
+	ExcludeColumns []string `yaml:"exclude_columns"`
+	// List of columns whose keyed hash (HMAC-SHA-256) is taken in place of the value.
+	HashColumns []string `yaml:"hash_columns"`
+	// Map of column to the text that stands in place of its values.
+	Mask map[string]string `yaml:"mask"`
+	// Map of column to its name in the table.
+	Rename map[string]string `yaml:"rename"`
+	// Map of column to the type that it has in the table.
+	Cast map[string]string `yaml:"cast"`
+	// Condition of the rows to take, in the language of `--where`.
+	RowFilter string `yaml:"row_filter"`
 	// ShardColumn names the shard of each row, in the key; nil for none.
 	ShardColumn *ShardColumn `yaml:"shard_column"`
-	// SchemaTopic is the topic of the connector's DDL, which gives the types of records
-	// without schemas.
-	SchemaTopic       string   `yaml:"schema_topic"`
-	Start             Start    `yaml:"start" default:"earliest"`
-	OnLostOffsets     string   `yaml:"on_lost_offsets" default:"fail" oneof:"fail continue"`
-	Reload            string   `yaml:"reload" default:"replace" oneof:"replace merge"`
-	MaxDeleteFraction Fraction `yaml:"max_delete_fraction" default:"20%"`
-	Tombstones        string   `yaml:"tombstones" default:"ignore" oneof:"ignore delete"`
+	// Topic of a Debezium connector's DDL (its `topic.prefix`): the types of records without schemas, see
+	// [types](types.md#from-the-ddl-topic).
+	SchemaTopic string `yaml:"schema_topic"`
+	// Where a new table begins: `earliest`, `latest`, a time with offset, offsets `"0=120,1=98"`. Others than
+	// earliest mark labels incomplete.
+	Start Start `yaml:"start" default:"earliest"`
+	// `fail`, `continue`: that label and later ones are incomplete.
+	OnLostOffsets string `yaml:"on_lost_offsets" default:"fail" oneof:"fail continue"`
+	// A second full load: `replace`: rows that it does not bring go; `merge`.
+	Reload string `yaml:"reload" default:"replace" oneof:"replace merge"`
+	// Part of all rows that a repeated load may take away; else it is merged, and the labels are incomplete.
+	MaxDeleteFraction Fraction `yaml:"max_delete_fraction" default:"20%" range:"0%..100%"`
+	// A record without a value: `ignore`, `delete` its key. [Flattened records](formats.md#flattened-debezium)
+	// without `__deleted` need it set.
+	Tombstones string `yaml:"tombstones" default:"ignore" oneof:"ignore delete"`
 	// TombstonesChosen: tombstones was set, not left to its default. Some
 	// flattened topics can't be read without a choice.
-	TombstonesChosen bool       `yaml:"-"`
-	Mode             string     `yaml:"mode" default:"upsert" oneof:"upsert append"`
-	PartialImage     string     `yaml:"partial_image" default:"merge" oneof:"merge dead_letter fail"`
-	NullKey          string     `yaml:"null_key" default:"value" oneof:"value dead_letter fail"`
-	NewColumn        string     `yaml:"new_column" default:"add" oneof:"add ignore fail"`
-	MissingColumn    string     `yaml:"missing_column" default:"keep" oneof:"keep fail"`
-	DDL              string     `yaml:"ddl" default:"follow" oneof:"follow keep_both fail"`
-	BadValue         string     `yaml:"bad_value" default:"dead_letter" oneof:"dead_letter null fail"`
-	Compacted        string     `yaml:"compacted" default:"refuse" oneof:"refuse allow"`
-	DeadLetter       DeadLetter `yaml:"dead_letter"`
-	MaxRecord        Size       `yaml:"max_record" default:"64MiB"`
-	Seal             Seal       `yaml:"seal"`
-	Retention        Retention  `yaml:"retention"`
-	Maintain         Maintain   `yaml:"maintain"`
+	TombstonesChosen bool `yaml:"-"`
+	// `upsert`, `append`: a table without a key, of which each insert and read is a row; updates and deletes are
+	// dead letters.
+	Mode string `yaml:"mode" default:"upsert" oneof:"upsert append"`
+	// An update without all columns: `merge` onto the row, `dead_letter`, `fail`.
+	PartialImage string `yaml:"partial_image" default:"merge" oneof:"merge dead_letter fail"`
+	// A NULL in a key column: a `value` like others, `dead_letter`, `fail`.
+	NullKey string `yaml:"null_key" default:"value" oneof:"value dead_letter fail"`
+	// What becomes of a column that the table does not have.
+	NewColumn string `yaml:"new_column" default:"add" oneof:"add ignore fail"`
+	// `keep`. `fail` is not checked in this version.
+	MissingColumn string `yaml:"missing_column" default:"keep" oneof:"keep fail"`
+	// `follow`, `keep_both`, `fail`: of columns that the source renames or drops, see [DDL](ddl.md).
+	DDL string `yaml:"ddl" default:"follow" oneof:"follow keep_both fail"`
+	// A value that does not fit its column: `dead_letter`, `null`, `fail`.
+	BadValue string `yaml:"bad_value" default:"dead_letter" oneof:"dead_letter null fail"`
+	// A compacted topic: `refuse`, `allow`, which marks the labels.
+	Compacted  string     `yaml:"compacted" default:"refuse" oneof:"refuse allow"`
+	DeadLetter DeadLetter `yaml:"dead_letter"`
+	// A larger record is a dead letter.
+	MaxRecord Size      `yaml:"max_record" default:"64MiB" range:"1B.."`
+	Seal      Seal      `yaml:"seal"`
+	Retention Retention `yaml:"retention"`
+	Maintain  Maintain  `yaml:"maintain"`
 }
 
 // ShardColumn is a column of the table that the source does not have.
 type ShardColumn struct {
+	// A column of the key that names the [shard](transforms.md#shards) of each row.
 	Name string `yaml:"name"`
-	// From is topic, database, table or server.
+	// What the shard is called by: `topic`, `database`, `table` or `server`.
 	From string `yaml:"from" default:"topic"`
 }
 
 // Debezium says how records without schemas encode values; "" is unknown.
 type Debezium struct {
-	Decimals string `yaml:"decimals" oneof:"base64 text"`
+	// How records without schemas write decimals: `base64` (`decimal.handling.mode: precise`) or `text`
+	// (`string`).
+	Decimals string `yaml:"decimals" oneof:"base64 text" absent:"base64 with schema_topic, else text"`
+	// `long`: negative integers of decimal(20,0) columns have wrapped.
 	Unsigned string `yaml:"unsigned" oneof:"long"`
-	Binary   string `yaml:"binary" oneof:"base64"`
+	// `base64`, which is what is read anyway.
+	Binary string `yaml:"binary" oneof:"base64"`
 }
 
 // Canal says how Canal was set up.
 type Canal struct {
-	// Timezone is the IANA name of the zone of Canal's process, in which it writes
-	// TIMESTAMP columns; "" is unknown.
+	// IANA zone of Canal's process, in which it writes `timestamp` columns.
 	Timezone string `yaml:"timezone"`
 }
 
 // DMS says how a task of AWS DMS was set up; "" is its default.
 type DMS struct {
-	// BeforeImage is the name of the object with the row before (FieldName).
-	BeforeImage string `yaml:"before_image"`
-	// BeforePrefix begins the columns with values before (add-before-image-columns).
-	BeforePrefix string `yaml:"before_prefix"`
-	// KeyChanges is none where no update changes a key.
+	// Name of the object with the row before an update.
+	BeforeImage string `yaml:"before_image" absent:"before-image"`
+	// Beginning of the columns with the values before an update.
+	BeforePrefix string `yaml:"before_prefix" absent:"BI_"`
+	// `none`: no update changes a key, see [AWS DMS](formats.md#aws-dms).
 	KeyChanges string `yaml:"key_changes" oneof:"none"`
 }
 
 // OGG says how Oracle GoldenGate was set up.
 type OGG struct {
-	// Timezone is the IANA name of the zone of op_ts; "" is UTC.
-	Timezone string `yaml:"timezone"`
+	// IANA zone of GoldenGate's `op_ts`.
+	Timezone string `yaml:"timezone" absent:"UTC"`
 }
 
 // Avro says how records name their schemas.
 type Avro struct {
+	// `auto`, `confluent`, `apicurio`, `headers`: where a record has [the id of its
+	// schema](formats.md#the-id-of-the-schema).
 	Frame string `yaml:"frame" default:"auto" oneof:"auto confluent apicurio headers"`
-	// ID is what the ids count; "" is content, in Apicurio's frame global.
-	ID string `yaml:"id" oneof:"content global"`
+	// `content`, `global`: what the ids count.
+	ID string `yaml:"id" oneof:"content global" absent:"by the frame"`
 }
 
 // Drift is how long the changes of a label may take to arrive.
 type Drift struct {
-	// Wait is event time past the label's end; more than MaxClockSkew.
+	// Event time that every partition must show past the label's end; more than `max_clock_skew`.
 	Wait time.Duration `yaml:"wait" default:"10m"`
-	// Idle is the reader's clock past that, for partitions that fell silent.
+	// Clock time past `wait`, after which a partition that is read to its end agrees too.
 	Idle time.Duration `yaml:"idle" default:"5m"`
 }
 
 // Write is how rows are replaced.
 type Write struct {
+	// `merge-on-read`: deletion vectors; `copy-on-write`: rewrites files, for engines that do not read vectors.
+	// Decided when the table is made: another value later is an error.
 	Mode string `yaml:"mode" default:"merge-on-read" oneof:"merge-on-read copy-on-write"`
 }
 
 // Batch closes at whichever of Interval, Rows and Bytes comes first.
 type Batch struct {
-	Interval time.Duration `yaml:"interval" default:"60s"`
-	Rows     int           `yaml:"rows" default:"200000"`
-	Bytes    Size          `yaml:"bytes" default:"256MiB"`
-	// MaxInterval bounds how far Interval may stretch.
+	// A batch is committed after this time, or before: whichever of `interval`, `rows` and `bytes` comes first.
+	Interval time.Duration `yaml:"interval" default:"60s" range:"1ns.."`
+	// Records of a batch.
+	Rows int `yaml:"rows" default:"200000" range:"1.."`
+	// Bytes of records that the batch being taken and the one being written hold together; each has half.
+	Bytes Size `yaml:"bytes" default:"256MiB" range:"1B.."`
+	// A batch waits longer than `interval`, up to this, while more than `batch.rows` records wait to be read, or
+	// while it would write more than three times its own size and has fewer than 10,000 rows or a 400th of the
+	// table's.
 	MaxInterval time.Duration `yaml:"max_interval" default:"10m"`
 }
 
 // DeadLetter is where records go that can't be applied.
 type DeadLetter struct {
-	// Limit is the share of the last 10,000 records that stops the table; 0: the first one.
-	Limit Fraction `yaml:"limit" default:"1%"`
-	// To is table, or topic:NAME (in addition to the table).
+	// Part of the last 10,000 records that stops the table, from 100 dead letters on; 0: the first one.
+	Limit Fraction `yaml:"limit" default:"1%" range:"0%..100%"`
+	// `topic:NAME`: the dead letters are written to that topic too, with headers `gscd-topic`, `gscd-partition`,
+	// `gscd-offset`, `gscd-reason`, `gscd-detail`, `gscd-column`, `gscd-label` behind their own (and `gscd-length`
+	// where the record is cut off). The topic must exist; a record that is too large for it is written without its
+	// value, which `gscd-value-left-out` says.
 	To string `yaml:"to" default:"table"`
 }
 
 // Seal says what proof a seal needs.
 type Seal struct {
+	// `none`; `any`: one watermark past the label; `heartbeat`: the same, and a heartbeat topic counts.
 	Proof string `yaml:"proof" default:"none" oneof:"none any heartbeat"`
-	// Topic is the heartbeat topic, with proof heartbeat.
+	// The heartbeat topic, with `proof: heartbeat`.
 	Topic string `yaml:"topic"`
-	// Checksum records the checksum of a label's rows right behind its seal.
+	// Records the [checksum of the rows](on-disk.md#content-checksums) right behind each seal; else `gscd
+	// maintain` does. It reads the rows that changed since the day before.
 	Checksum bool `yaml:"checksum"`
-	// Manifest is what is written at each seal for engines that do not read the log.
+	// What each seal writes for engines that do not read the log: `files`: a [list of the
+	// files](on-disk.md#lists-of-files) of the sealed version; `symlink`: that, and manifests for
+	// `SymlinkTextInputFormat`, with `write.mode: copy-on-write` only.
 	Manifest string `yaml:"manifest" default:"none" oneof:"none files symlink"`
 }
 
 // Retention says what is kept for how long.
 type Retention struct {
-	// History is how long versions without a savepoint stay readable.
-	History    time.Duration `yaml:"history" default:"24h"`
-	Savepoints Policy        `yaml:"savepoints" default:"forever"`
-	// RolledBack is how long a savepoint stays after a rollback behind it.
+	// How long versions without a savepoint stay readable; `gscd vacuum` goes by it.
+	History time.Duration `yaml:"history" default:"24h"`
+	// Which savepoints `gscd maintain` keeps: `keep 90 days, then month ends for 7y`; see
+	// [retention](retention.md#how-long-savepoints-are-kept).
+	Savepoints Policy `yaml:"savepoints" default:"forever"`
+	// How long a rolled-back savepoint stays pinned.
 	RolledBack time.Duration `yaml:"rolled_back" default:"30d"`
 	Tier       Tier          `yaml:"tier"`
 }
 
 // Tier is where files go that only old savepoints need; the zero value is nowhere.
 type Tier struct {
-	// After is how long ago the labels of these savepoints ended.
+	// How long ago the label of every savepoint that needs a file ended, for `gscd maintain` to move it: `30d`.
 	After time.Duration `yaml:"after"`
-	// Class is the storage's own word for a class whose objects are read like any other.
+	// The storage class of S3 that it is moved to: `STANDARD_IA`, `ONEZONE_IA`, `INTELLIGENT_TIERING`,
+	// `GLACIER_IR`.
 	Class string `yaml:"class"`
 }
 
 // Maintain says from which figures on gscd maintain works on the files of a table.
 type Maintain struct {
-	// ExtraFiles is how many files there may be beyond what the live bytes and the
-	// partitions ask for.
-	ExtraFiles int `yaml:"extra_files" default:"0"`
-	// DeadShare is the share of deleted rows that a table may have.
-	DeadShare Fraction `yaml:"dead_share" default:"35%"`
-	// PinnedBytes of small files that savepoints need are joined, and so stored twice.
+	// How many files `gscd maintain` leaves alone beyond those that the live bytes and the partitions ask for.
+	ExtraFiles int `yaml:"extra_files" default:"0" range:"0.."`
+	// Share of deleted rows of the whole table from which it rewrites the deadest files; at least 50 % for tables
+	// below 256 MiB.
+	DeadShare Fraction `yaml:"dead_share" default:"35%" range:"0%..100%"`
+	// Up to how many bytes of small files that savepoints need it joins, although they are then stored twice.
 	PinnedBytes Size `yaml:"pinned_bytes" default:"4MiB"`
-	// UnclusteredShare is the share of bytes of a clustered table that may lie anywhere.
-	UnclusteredShare Fraction `yaml:"unclustered_share" default:"20%"`
-	// Checksums records the content checksum of each savepoint.
+	// Share of bytes of a clustered table that may lie anywhere.
+	UnclusteredShare Fraction `yaml:"unclustered_share" default:"20%" range:"0%..100%"`
+	// Whether it records the [content checksum](on-disk.md#content-checksums) of each savepoint that has none.
 	Checksums bool `yaml:"checksums" default:"true"`
 }
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,7 +24,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 
-	"github.com/gscd-io/gscd/config"
 	"github.com/gscd-io/gscd/demo"
 	"github.com/gscd-io/gscd/ingest/change"
 	"github.com/gscd-io/gscd/ingest/kafka"
@@ -52,11 +52,17 @@ import (
 // pages are the pages with sessions, relative to the repository.
 func pages(t *testing.T) []string {
 	t.Helper()
-	list, err := filepath.Glob("../docs/*.md")
+	list := []string{"../README.md"}
+	err := filepath.WalkDir("../docs", func(path string, _ fs.DirEntry, err error) error {
+		if filepath.Ext(path) == ".md" {
+			list = append(list, path)
+		}
+		return err
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return append([]string{"../README.md"}, list...)
+	return list
 }
 
 func TestDocs(t *testing.T) {
@@ -70,7 +76,7 @@ func TestDocs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Run(filepath.Base(page), func(t *testing.T) {
+		t.Run(strings.TrimPrefix(page, "../"), func(t *testing.T) {
 			t.Parallel()
 			s := &session{bin: bin, root: t.TempDir(), broker: broker}
 			s.dir = s.root
@@ -454,58 +460,6 @@ func TestCommandsPage(t *testing.T) {
 	walk(nil)
 }
 
-// Every key of the configuration is in docs/configuration.md, with its default
-// and its words.
-func TestConfigurationPage(t *testing.T) {
-	raw, err := os.ReadFile("../docs/configuration.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	rows := map[string]string{}
-	for _, line := range strings.Split(string(raw), "\n") {
-		if cells := strings.Split(line, "|"); len(cells) > 2 {
-			for _, key := range strings.Split(cells[1], ",") {
-				rows[strings.Trim(key, " `")] = line
-			}
-		}
-	}
-	var walk func(of reflect.Type, path string)
-	walk = func(of reflect.Type, path string) {
-		for i := range of.NumField() {
-			f := of.Field(i)
-			name, inline := strings.CutSuffix(f.Tag.Get("yaml"), ",inline")
-			key := strings.TrimPrefix(path+"."+name, ".")
-			ft := f.Type
-			if ft.Kind() == reflect.Pointer {
-				ft = ft.Elem()
-			}
-			_, isText := reflect.New(ft).Interface().(interface{ MarshalText() ([]byte, error) })
-			switch {
-			case inline:
-				walk(ft, path)
-				continue
-			case name == "-":
-				continue
-			case ft.Kind() == reflect.Struct && !isText:
-				walk(ft, key)
-				continue
-			}
-			row, ok := rows[key]
-			if !ok {
-				t.Errorf("docs/configuration.md: %s is missing", key)
-				continue
-			}
-			for _, word := range append(strings.Fields(f.Tag.Get("oneof")), f.Tag.Get("default")) {
-				if word != "" && !strings.Contains(row, word) {
-					t.Errorf("docs/configuration.md: %s: %q is missing", key, word)
-				}
-			}
-		}
-	}
-	walk(reflect.TypeFor[config.Config](), "")
-	walk(reflect.TypeFor[config.Table](), "")
-}
-
 // Every member of the progress is in docs/on-disk.md.
 func TestOnDiskPage(t *testing.T) {
 	raw, err := os.ReadFile("../docs/on-disk.md")
@@ -538,21 +492,63 @@ func TestOnDiskPage(t *testing.T) {
 	walk(reflect.TypeFor[progress.Progress]())
 }
 
-var linkForm = regexp.MustCompile(`\]\(([^)#]*)(#[^)]*)?\)`)
+var (
+	linkForm    = regexp.MustCompile(`\]\(([^)#\s]*)(#[^)\s]*)?\)`)
+	headingForm = regexp.MustCompile(`^#+ (.*)$`)
+	linkText    = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
+	notInAnchor = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+)
 
-// Every link to a file of the repository leads to one.
+// anchors are the places of a page that links may name, as GitHub makes them of headings.
+func anchors(t *testing.T, page string) map[string]bool {
+	t.Helper()
+	raw, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	places, fence := map[string]bool{}, false
+	for _, line := range strings.Split(string(raw), "\n") {
+		if strings.HasPrefix(line, "```") {
+			fence = !fence
+		}
+		m := headingForm.FindStringSubmatch(line)
+		if fence || m == nil {
+			continue
+		}
+		text := strings.ToLower(linkText.ReplaceAllString(m[1], "$1"))
+		anchor := strings.ReplaceAll(notInAnchor.ReplaceAllString(text, ""), " ", "-")
+		name := anchor
+		for n := 1; places[name]; n++ {
+			name = fmt.Sprintf("%s-%d", anchor, n)
+		}
+		places[name] = true
+	}
+	return places
+}
+
+// Every link to a file of the repository leads to one, and to a heading of it where it names one.
 func TestDocLinks(t *testing.T) {
-	for _, page := range append(pages(t), "../CHANGELOG.md", "../CONTRIBUTING.md") {
+	others := []string{"../CHANGELOG.md", "../CONTRIBUTING.md", "../SECURITY.md", "../deploy/compose/README.md", "../deploy/image/README.md"}
+	for _, page := range append(pages(t), others...) {
 		raw, err := os.ReadFile(page)
+		if errors.Is(err, fs.ErrNotExist) && page == "../SECURITY.md" {
+			continue
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, m := range linkForm.FindAllStringSubmatch(string(raw), -1) {
-			if strings.Contains(m[1], "://") || m[1] == "" {
+			if strings.Contains(m[1], "://") || m[1] == "" && m[2] == "" {
 				continue
 			}
-			if _, err := os.Stat(filepath.Join(filepath.Dir(page), m[1])); err != nil {
+			to := page
+			if m[1] != "" {
+				to = filepath.Join(filepath.Dir(page), m[1])
+			}
+			if _, err := os.Stat(to); err != nil {
 				t.Errorf("%s links to %s: %v", page, m[1], err)
+			} else if anchor := strings.TrimPrefix(m[2], "#"); anchor != "" && filepath.Ext(to) == ".md" && !anchors(t, to)[anchor] {
+				t.Errorf("%s links to %s%s: there is no such heading", page, m[1], m[2])
 			}
 		}
 	}
