@@ -158,16 +158,13 @@ func (l *Lane) cut(overlapped bool) (*flight, error) {
 			deleted = append(deleted, marker.Added{Key: e.key, Meta: e.meta})
 		}
 	}
-	f.markers = marker.PlanOf(l.p.Markers, l.state().Open, deleted, l.markers)
+	f.markers = l.markers.Plan(l.p.Markers, l.state().Open, deleted)
 	if b.held.Len() > 0 {
 		l.p.Group++
 	}
 	l.sayBatch()
 	l.takeOwnership()
 	f.recent = l.recent.clone()
-	for _, a := range deleted {
-		l.markers.Put(a.Key, l.state().Open, a.Meta)
-	}
 	if !overlapped {
 		f.aside = &aside{done: make(chan struct{}), later: f.work(l)}
 		return f, nil

@@ -207,7 +207,7 @@ func (d *deletes) of(ctx context.Context, version int64, times map[string]int64)
 	if err != nil || p == nil {
 		return err
 	}
-	for _, f := range p.Markers {
+	for _, f := range slices.Backward(p.Markers) { // the newest marker of a key counts
 		if d.read[f.Key] || f.Label != p.State.Open {
 			continue
 		}

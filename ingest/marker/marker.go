@@ -23,6 +23,7 @@ import (
 	"io"
 	"iter"
 	"maps"
+	"math/bits"
 	"slices"
 	"strings"
 	"sync"
@@ -43,20 +44,30 @@ const Folder = "_delta_log/_gscd/markers/"
 // KeptLabels is how many sealed labels before the open one keep their markers.
 const KeptLabels = 2
 
-// maxFiles is how many files a label may have before they are written as one.
-const maxFiles = 16
-
 // ErrCorrupt is wrapped by errors about marker files that can't be read.
 var ErrCorrupt = errors.New("marker file is corrupt")
 
 // Set is the markers that are known, one a key. Not safe for concurrent use.
 type Set struct {
 	keys map[string]marked
+	seen filter
+	// log has the markers of label, the newest that there are files of, in the order of
+	// these files: as many as the files have together. Those that count no longer are in it too.
+	log   []logged
+	label snapshotter.Label
+	puts  int64
 }
 
 type marked struct {
 	meta  snapshotter.Meta
 	label snapshotter.Label
+	put   int64
+}
+
+// logged is a marker in the log; it counts while put is that of its key.
+type logged struct {
+	key string
+	put int64
 }
 
 // NewSet makes an empty set.
@@ -64,6 +75,9 @@ func NewSet() *Set { return &Set{keys: map[string]marked{}} }
 
 // Get gives where a key was deleted, if that is known while open is the open label.
 func (s *Set) Get(key string, open snapshotter.Label) (snapshotter.Meta, bool) {
+	if !s.seen.mayHave(key) {
+		return snapshotter.Meta{}, false
+	}
 	m, ok := s.keys[key]
 	if !ok || m.label > open || m.label < open-KeptLabels {
 		return snapshotter.Meta{}, false
@@ -71,14 +85,30 @@ func (s *Set) Get(key string, open snapshotter.Label) (snapshotter.Meta, bool) {
 	return m.meta, true
 }
 
-// Put remembers a delete made in a label; an older marker of the key goes. key
-// is copied: it may lie in a batch's memory, which must not live as long.
-func (s *Set) Put(key string, label snapshotter.Label, m snapshotter.Meta) {
-	s.keys[strings.Clone(key)] = marked{m, label}
+// put remembers a delete made in a label; an older marker of the key goes. key is copied: it
+// may lie in a batch's memory, which must not live as long.
+func (s *Set) put(key string, label snapshotter.Label, m snapshotter.Meta) {
+	if label != s.label {
+		s.log, s.label = nil, label
+	}
+	key = strings.Clone(key)
+	s.puts++
+	s.keys[key] = marked{m, label, s.puts}
+	s.log = append(s.log, logged{key, s.puts})
+	if !s.seen.add(key) {
+		s.seen = newFilter(2 * len(s.keys))
+		for k := range s.keys {
+			s.seen.add(k)
+		}
+	}
 }
 
 // Delete forgets a key: it is live again.
-func (s *Set) Delete(key string) { delete(s.keys, key) }
+func (s *Set) Delete(key string) {
+	if s.seen.mayHave(key) {
+		delete(s.keys, key)
+	}
+}
 
 // All gives every key with where it was deleted, in no order.
 func (s *Set) All() iter.Seq2[string, snapshotter.Meta] {
@@ -109,41 +139,73 @@ type Added struct {
 
 // Plan is the markers of a commit, to be stored: the set may change meanwhile.
 type Plan struct {
-	files  []progress.MarkerFile // those that stay
-	label  snapshotter.Label
-	merged []Added // of files that become one with the commit's own
-	added  []Added
+	files []progress.MarkerFile // those that stay
+	label snapshotter.Label
+	added []Added // the commit's own, behind those of files that become one with it
 }
 
-// PlanOf says what a commit in the open label stores; files are those of the progress
-// before it. Where the label has many files, all its markers become one file: all is the
-// set as it was before the commit. added is the Plan's from here on.
-func PlanOf(files []progress.MarkerFile, label snapshotter.Label, added []Added, all *Set) Plan {
+// Plan takes the markers of a commit in the open label, one a key, into the set, and says what
+// the commit stores; files are those of the progress before it. added is the Plan's from here on.
+func (s *Set) Plan(files []progress.MarkerFile, label snapshotter.Label, added []Added) Plan {
+	for _, a := range added {
+		s.put(a.Key, label, a.Meta)
+	}
 	p := Plan{files: files, label: label, added: added}
-	if len(added) == 0 {
+	from, n := mergedFrom(files, label, int64(len(added)))
+	if len(added) == 0 || from == len(files) {
 		return p
 	}
-	of := func(f progress.MarkerFile) bool { return f.Label == label }
-	mine := 0
-	for _, f := range files {
-		if of(f) {
-			mine++
+	if n > int64(len(s.log)) {
+		return p // files that the set does not know of: they are left alone
+	}
+	tail := s.log[int64(len(s.log))-n:]
+	p.files, p.added = files[:from:from], make([]Added, 0, len(tail))
+	counts := tail[:0]
+	for _, l := range tail {
+		if m, ok := s.keys[l.key]; ok && m.put == l.put {
+			p.added = append(p.added, Added{l.key, m.meta})
+			counts = append(counts, l)
 		}
 	}
-	if mine >= maxFiles {
-		p.merged = make([]Added, 0, len(all.keys)+len(added))
-		fresh := make(map[string]bool, len(added))
-		for _, a := range added {
-			fresh[a.Key] = true
-		}
-		for k, m := range all.keys {
-			if m.label == label && !fresh[k] {
-				p.merged = append(p.merged, Added{k, m.meta})
+	clear(tail[len(counts):])
+	s.log = s.log[:len(s.log)-len(tail)+len(counts)]
+	return p
+}
+
+// fan is how many files of about one size become one. A label's files have sizes that fall, the
+// newest last, so a marker is written once more each time that its file grows fan times, and
+// there are fewer than fan files of each size.
+const fan = 4
+
+// level is the size of a file, in powers of fan.
+func level(count int64) int { return bits.Len64(uint64(count)) / 2 }
+
+// mergedFrom gives the first of a label's newest files that become one with n markers more, and
+// how many markers they are together: files smaller than what comes, and fan of its size.
+func mergedFrom(files []progress.MarkerFile, label snapshotter.Label, n int64) (int, int64) {
+	from := len(files)
+	for {
+		size, same := level(n), 0
+		smaller, all := from, from
+		fewer, sum := n, n
+		for all > 0 && files[all-1].Label == label && level(files[all-1].Count) <= size {
+			all--
+			sum += files[all].Count
+			if level(files[all].Count) == size {
+				same++
+			} else if same == 0 {
+				smaller, fewer = all, sum
 			}
 		}
-		p.files = slices.DeleteFunc(slices.Clone(files), of)
+		switch {
+		case same >= fan-1:
+			from, n = all, sum
+		case smaller < from:
+			from, n = smaller, fewer
+		default:
+			return from, n
+		}
 	}
-	return p
 }
 
 // Write stores the markers and gives the list of files for the progress of the commit.
@@ -151,22 +213,15 @@ func (p Plan) Write(ctx context.Context, store objstore.Store) ([]progress.Marke
 	if len(p.added) == 0 {
 		return p.files, nil
 	}
-	slices.SortFunc(p.merged, func(a, b Added) int { return strings.Compare(a.Key, b.Key) })
-	added := append(p.merged, p.added...)
-	data, err := encode(added)
+	data, err := encode(p.added)
 	if err != nil {
 		return nil, fmt.Errorf("encode delete markers: %w", err)
 	}
-	f := progress.MarkerFile{Key: Folder + uuid.NewString() + ".zst", Label: p.label, Count: int64(len(added)), Bytes: int64(len(data))}
+	f := progress.MarkerFile{Key: Folder + uuid.NewString() + ".zst", Label: p.label, Count: int64(len(p.added)), Bytes: int64(len(data))}
 	if err := store.Put(ctx, f.Key, data); err != nil {
 		return nil, fmt.Errorf("write delete markers: %w", err)
 	}
 	return append(slices.Clone(p.files), f), nil
-}
-
-// Write is PlanOf and Plan.Write in one.
-func Write(ctx context.Context, store objstore.Store, files []progress.MarkerFile, label snapshotter.Label, added []Added, all *Set) ([]progress.MarkerFile, error) {
-	return PlanOf(files, label, added, all).Write(ctx, store)
 }
 
 // Load reads the files of a progress into a new set. The error names the file.
@@ -182,7 +237,7 @@ func Load(ctx context.Context, store objstore.Store, files []progress.MarkerFile
 			return nil, fmt.Errorf("%w: %s: %w", ErrCorrupt, f.Key, err)
 		}
 		for _, a := range added {
-			s.Put(a.Key, f.Label, a.Meta)
+			s.put(a.Key, f.Label, a.Meta)
 		}
 	}
 	return s, nil
