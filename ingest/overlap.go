@@ -114,7 +114,7 @@ func (l *Lane) wantsBoundary() bool {
 	if r != nil && len(r.done) > 0 {
 		return true
 	}
-	task, ok, err := l.nextLayout(false)
+	task, _, ok, err := l.nextLayout(false)
 	if err != nil {
 		return true // flush meets it
 	}

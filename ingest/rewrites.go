@@ -63,16 +63,16 @@ func (l *Lane) rewriteFiles() error {
 		return err
 	}
 	for range maxByKey {
-		task, ok, err := l.nextLayout(false)
+		task, s, ok, err := l.nextLayout(false)
 		if err != nil || !ok {
 			return err
 		}
 		if !task.ByKey {
 			if l.rewriting != nil {
-				l.rewriting.behind.Store(l.o.Rewrites.Behind(l.layoutState(l.pinned)))
+				l.rewriting.behind.Store(l.o.Rewrites.Behind(s))
 				return nil
 			}
-			return l.beginRewrite(task)
+			return l.beginRewrite(task, s)
 		}
 		if l.rewriting != nil && slices.ContainsFunc(task.Files, func(id uint32) bool { return slices.Contains(l.rewriting.task.Files, id) }) {
 			return nil
@@ -98,13 +98,13 @@ func (l *Lane) rewriteBeforeSeal() error {
 	}
 	for {
 		before := l.base.NumFiles()
-		task, ok, err := l.nextLayout(true)
+		task, s, ok, err := l.nextLayout(true)
 		if err != nil || !ok {
 			return err
 		}
 		if task.ByKey {
 			err = l.joinByKey(task)
-		} else if err = l.beginRewrite(task); err == nil {
+		} else if err = l.beginRewrite(task, s); err == nil {
 			err = l.putRewritten(true)
 		}
 		if err != nil || l.base.NumFiles() >= before {
@@ -113,10 +113,10 @@ func (l *Lane) rewriteBeforeSeal() error {
 	}
 }
 
-// nextLayout asks the policy. What is pinned it learns only where there is something to
-// do without: the savepoint is read for it.
-func (l *Lane) nextLayout(sealing bool) (compact.Task, bool, error) {
-	s := l.layoutState(nil)
+// nextLayout asks the policy, and gives what it was asked of. What is pinned it learns only
+// where there is something to do without: the savepoint is read for it.
+func (l *Lane) nextLayout(sealing bool) (task compact.Task, s compact.State, ok bool, err error) {
+	s, files := l.layoutState()
 	limits := l.o.Rewrites.Limits
 	ask := func() (compact.Task, bool) {
 		if tasks := limits.Join(s, sealing); len(tasks) > 0 {
@@ -127,34 +127,43 @@ func (l *Lane) nextLayout(sealing bool) (compact.Task, bool, error) {
 		}
 		return limits.Clean(s)
 	}
-	if task, ok := ask(); !ok {
-		return task, false, nil
+	if task, ok = ask(); !ok {
+		return task, s, false, nil
 	}
 	pinned, err := l.pinnedFiles()
 	if err != nil {
-		return compact.Task{}, false, err
+		return compact.Task{}, s, false, err
 	}
-	s = l.layoutState(pinned)
-	task, ok := ask()
-	return task, ok, nil
+	some := false
+	for i, f := range files {
+		s.Files[i].Pinned = pinned[f.Path]
+		some = some || pinned[f.Path]
+	}
+	if some {
+		task, ok = ask()
+	}
+	return task, s, ok, nil
 }
 
-func (l *Lane) layoutState(pinned map[string]bool) (s compact.State) {
+// layoutState is the files that there are, none of them pinned.
+func (l *Lane) layoutState() (s compact.State, files []upsert.FileInfo) {
 	tracked, _ := l.base.Property(delta.PropertyRowTracking)
-	for _, f := range l.writer.Files() {
-		s.Files = append(s.Files, compact.File{
-			ID: f.Segment, Folder: f.Folder, Size: f.Size, Rows: f.Rows, Dead: f.Dead, Pinned: pinned[f.Path],
+	files = l.writer.Files()
+	s.Files = make([]compact.File, len(files))
+	for i, f := range files {
+		s.Files[i] = compact.File{
+			ID: f.Segment, Folder: f.Folder, Size: f.Size, Rows: f.Rows, Dead: f.Dead,
 			ByKey: f.Bare || tracked == "true" || len(l.p.Rewritten) > 0 && l.rewritten(f.Path) != nil,
-		})
+		}
 		if !f.Moved {
 			s.BatchBytes, s.BatchRows = f.Size, f.Rows
 		}
 	}
-	return s
+	return s, files
 }
 
-// beginRewrite begins to write files anew.
-func (l *Lane) beginRewrite(task compact.Task) error {
+// beginRewrite begins to write files anew, of those of s.
+func (l *Lane) beginRewrite(task compact.Task, s compact.State) error {
 	limits := l.o.Rewrites.Resolved()
 	move, err := l.writer.PlanMove(task.Files, l.base.Schema(), l.o.PartitionBy, upsert.MoveOptions{
 		Footer: l.mergedFacts(task.Files), Carry: task.Copy && !l.o.CopyOnWrite, FewRows: limits.TinyRows, FewBytes: limits.TinyBytes,
@@ -166,7 +175,7 @@ func (l *Lane) beginRewrite(task compact.Task) error {
 	r := &rewriting{
 		move: move, task: task, schema: l.base.Metadata().SchemaString, begun: time.Now(), cancel: cancel, done: make(chan error, 1),
 	}
-	r.behind.Store(limits.Behind(l.layoutState(l.pinned)))
+	r.behind.Store(limits.Behind(s))
 	l.rewriting = r
 	if l.o.Rewrites.Inline || !l.running {
 		r.done <- move.Run(ctx, nil)

@@ -20,6 +20,8 @@ func (l *Lane) writeRows(f *flight) error {
 	}
 	out := &upsert.Batch{Schema: s, PartitionBy: l.o.PartitionBy, ChangeData: f.feeds}
 	live := int64(l.writer.Index().Len()) - b.killedCount
+	n := len(b.entries)
+	out.Replaced, out.Rows, out.Keys, out.Tags = make([]upsert.Ref, 0, n), make([][]schema.Value, 0, n), make([]string, 0, n), make([]uint16, 0, n)
 	var bounds facts
 	for i := range b.entries {
 		e := &b.entries[i]

@@ -31,6 +31,7 @@ type shape struct {
 	exact []bool // the wire type is the column's: the cell goes in as it is
 	width int    // number of table columns that to was made for
 	same  bool   // the table's columns are those of the record, in this order
+	plain bool   // same, and all cells go in as they are
 	// absent are the table's columns that the record does not have;
 	// lacksOld tells that one of them was there when the open label opened.
 	absent   []int
@@ -105,6 +106,7 @@ func (c *columns) shape(w *change.Columns) *shape {
 	for i, at := range s.to {
 		s.same = s.same && i == at
 	}
+	s.plain = s.same && !slices.Contains(s.exact, false)
 	for at, ok := range seen {
 		if !ok {
 			s.absent = append(s.absent, at)
@@ -141,6 +143,10 @@ func (l *Lane) row(c *change.Change, absent schema.Kind) ([]schema.Value, error)
 
 func (l *Lane) layOut(c *change.Change, absent schema.Kind) ([]schema.Value, error) {
 	sh := l.columns.shape(c.Columns)
+	roomy := c.Roomy && cap(c.After) >= len(c.After)+len(Hidden)
+	if sh.plain && roomy {
+		return c.After, l.checkPartitionValues(c.After)
+	}
 	for i, at := range sh.to {
 		if at >= 0 {
 			continue
@@ -151,7 +157,7 @@ func (l *Lane) layOut(c *change.Change, absent schema.Kind) ([]schema.Value, err
 	}
 	sh = l.columns.shape(c.Columns)
 	var row []schema.Value
-	if sh.same && c.Roomy && cap(c.After) >= len(c.After)+len(Hidden) {
+	if sh.same && roomy {
 		row = c.After // it becomes the table's row where it lies
 	} else {
 		row = l.arena.Row(len(l.columns.list), len(Hidden))

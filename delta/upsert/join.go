@@ -3,6 +3,7 @@ package upsert
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/gscd-io/gscd/delta"
@@ -27,14 +28,14 @@ type FileInfo struct {
 // Files gives the live files in the order in which they came.
 func (w *Writer) Files() []FileInfo {
 	out := make([]FileInfo, 0, len(w.segments))
-	for _, s := range w.segments {
+	for _, id := range slices.Sorted(maps.Keys(w.segments)) {
+		s := w.segments[id]
 		f := FileInfo{Segment: s.id, Path: s.add.Path, Size: s.add.Size, Rows: s.rows, Folder: folderOf(s.key), Bare: s.bare, Moved: s.foreign}
 		if s.dead != nil {
 			f.Dead = s.dead.Cardinality()
 		}
 		out = append(out, f)
 	}
-	slices.SortFunc(out, func(a, b FileInfo) int { return int(int64(a.Segment) - int64(b.Segment)) })
 	return out
 }
 
