@@ -114,22 +114,11 @@ func (s *Server) unready() (wrong []string) {
 	return wrong
 }
 
-// status is the process and all of its tables.
+// status is the process and all of its tables: a Status.
 func (s *Server) status() output.Record {
 	tables := []output.Record{}
 	for _, t := range s.all() {
-		state, err, since := t.now()
-		var fault any
-		if err != nil {
-			fault = err.Error()
-		}
-		r := output.Record{{Name: "table", Value: t.Name}, {Name: "state", Value: string(state)}, {Name: "since", Value: since}, {Name: "error", Value: fault}, {Name: "waits_for", Value: waitsFor(t.waits(time.Now()))}}
-		if standing := t.standing(); standing != nil {
-			r = append(r, standing.Record()[1:]...)
-		} else {
-			r = append(r, output.Item{Name: "address", Value: t.Address})
-		}
-		tables = append(tables, r)
+		tables = append(tables, s.tableRecord(t))
 	}
 	used, limit, _ := s.memory.use()
 	gate := s.gate.use()
@@ -144,4 +133,25 @@ func (s *Server) status() output.Record {
 		{Name: "heavy_tasks", Value: output.Record{{Name: "running", Value: running}, {Name: "waiting", Value: gate.waiting}, {Name: "limit", Value: gate.limit}}},
 		{Name: "tables", Value: tables},
 	}
+}
+
+// tableRecord is a TableStatus.
+func (s *Server) tableRecord(t *table) output.Record {
+	state, err, since := t.now()
+	var fault, kind, why any
+	if err != nil {
+		fault, kind = err.Error(), string(FaultOf(err))
+	}
+	standing := t.standing()
+	if w := s.why(t, standing); w != nil {
+		why = w.Record()
+	}
+	r := output.Record{
+		{Name: "table", Value: t.Name}, {Name: "state", Value: string(state)}, {Name: "since", Value: since},
+		{Name: "error", Value: fault}, {Name: "error_kind", Value: kind}, {Name: "waits_for", Value: waitsFor(t.waits(time.Now()))}, {Name: "why", Value: why},
+	}
+	if standing != nil {
+		return append(r, standing.Record()[1:]...)
+	}
+	return append(r, output.Item{Name: "address", Value: t.Address})
 }

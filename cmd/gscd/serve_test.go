@@ -159,6 +159,17 @@ func TestServe(t *testing.T) {
 		t.Errorf("status: %s", body)
 	}
 
+	// The process is asked why, with a configuration and without one.
+	code, why, _ := c.gscd("status", "--why", "-c", file, "--table", "users", "--from", p.http, "--format", "jsonl")
+	if code != 0 || !strings.Contains(why, `"causes":[{"rule":"label_not_over"`) || !strings.Contains(why, `"unknown":[],"process":"`+p.http+`"`) || !strings.Contains(why, `"lag":0`) {
+		t.Errorf("why: %d %s", code, why)
+	}
+	none := c.write("none.yaml", "calendar: {timezone: UTC}\n")
+	code, why, _ = c.gscd("status", "--why", "-c", none, "--from", p.http, "--format", "csv", "--sealed")
+	if code != 3 || !strings.Contains(why, "\nusers,2022-07-16,open,label_not_over,") || !strings.Contains(why, "\nshops,,no-table,,") {
+		t.Errorf("why, of the process alone: %d %s", code, why)
+	}
+
 	// Faults, and keys that need a restart, change nothing.
 	p.hangUp(file, head+table("users", ", late: maybe")+table("shops", ", nothing: 1"))
 	p.await(`"line":6,"key":"tables[0].late","fault":"\"maybe\" is unknown: write fold, dead_letter, fail"`)
@@ -225,6 +236,10 @@ func TestServeFailed(t *testing.T) {
 	code, body := p.get("/readyz")
 	if code != http.StatusServiceUnavailable || !strings.HasPrefix(body, "table shops: failed: table shops: topic shops partition 0 offset 0: the table has no key") {
 		t.Errorf("readyz: %d %s", code, body)
+	}
+	if _, why, _ := c.gscd("status", "--why", "-c", file, "--table", "shops", "--from", p.http, "--format", "table"); !strings.Contains(why, "[error] The table has stopped with an error at 20") ||
+		!strings.Contains(why, "the table has no key") || !strings.Contains(why, "What to do: A policy of the configuration says fail: do what the error says, and send SIGHUP.") {
+		t.Errorf("why: %s", why)
 	}
 	if code, _ := p.get("/healthz"); code != http.StatusOK {
 		t.Errorf("healthz: %d: a failed table is no reason to start the program again", code)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,9 +18,10 @@ import (
 )
 
 func newStatusCommand(a *app) *cobra.Command {
-	var f sourceFlags
+	var f whyFlags
+	var why bool
 	c := &cobra.Command{
-		Use:     "status",
+		Use:     "status [--why [LABEL]]",
 		GroupID: groupReading,
 		Short:   "Show how far the table is, and what holds the next seal back",
 		Long: `Reads the table's own state: the open label, the offset and watermark of every partition,
@@ -27,14 +29,28 @@ what is held for later labels, and the fate of every record taken. Where brokers
 configured it asks them for the end of every partition, and tells the lag.
 
 A label is sealed when every partition has a watermark past its end and drift.wait, or was
-read to its end at a clock drift.idle after that.`,
+read to its end at a clock drift.idle after that.
+
+With --why it answers why a label is not sealed, by default the oldest one that is not: each
+cause in a sentence, since when, what to do, and when the label can be sealed. The table alone
+is enough for that; the process at --from, else at http.address, is asked too, for it knows
+its errors and what it waits for. With --sealed it exits with 3 where the label is not sealed.`,
 		Example: `  gscd status
-  gscd status --table user_dim -c gscd.yaml --format json`,
-		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
+  gscd status --table user_dim -c gscd.yaml --format json
+  gscd status --why
+  gscd status --why 2022-07-16 --table user_dim --sealed
+  gscd status --why --from http://gscd-0:9090`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if !why && (len(args) > 0 || f.sealed || f.from != "") {
+				return usagef("LABEL, --sealed and --from belong to --why")
+			}
 			tables, err := a.tablesToShow()
 			if err != nil {
 				return err
+			}
+			if why {
+				return a.why(c.Context(), tables, strings.Join(args, ""), &f)
 			}
 			var list []*server.Standing
 			for _, a.flags.table = range tables {
@@ -46,7 +62,7 @@ read to its end at a clock drift.idle after that.`,
 				if err != nil {
 					return err
 				}
-				s, err := a.statusOf(c.Context(), t, &f)
+				s, err := a.statusOf(c.Context(), t, &f.sourceFlags)
 				if err != nil {
 					return err
 				}
@@ -56,6 +72,9 @@ read to its end at a clock drift.idle after that.`,
 		},
 	}
 	f.add(c.Flags())
+	c.Flags().BoolVar(&why, "why", false, "say why a label is not sealed: the oldest one that is not, or LABEL")
+	c.Flags().BoolVar(&f.sealed, "sealed", false, "with --why: exit with 3 where the label is not sealed")
+	c.Flags().StringVar(&f.from, "from", "", "with --why: `URL` of the running process to ask (default: http.address of the configuration)")
 	return c
 }
 
