@@ -305,7 +305,7 @@ func TestEnvironmentFaults(t *testing.T) {
   GSCD_DEFAULTS_LATE: "maybe" is unknown: write fold, dead_letter, fail
   GSCD_KAFKA_BROKER: unknown variable: did you mean GSCD_KAFKA_BROKERS?
   GSCD_S3_REGION_FILE: open /nowhere: no such file
-  kafka.sasl.mechanism: is missing: a login has mechanism, username and password; oauthbearer a token_file
+  kafka.sasl.mechanism: is missing: a login has mechanism, username and password; oauthbearer a token_file, aws-msk-iam a region
   kafka.sasl.username: is missing: a login has mechanism, username and password
   GSCD_KAFKA_SASL_PASSWORD_FILE: is set beside password: leave one of them out
   GSCD_CALENDAR_CUTOVER: "4" is no time of day: write HH:MM from 00:00 to 23:59`

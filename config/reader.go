@@ -135,8 +135,12 @@ func (r *reader) value(node ast.Node, f field, path string, at origin) {
 			return
 		}
 		r.section(node, v, path)
+	case isNull(node) && slices.Contains(strings.Fields(f.tag.Get("oneof")), "null"):
+		v.SetString("null") // the word, without quotes
 	case isNull(node):
 		r.faultf(at, path, "has no value: give one, or leave the key out")
+	case v.Type() == reflect.TypeFor[Masks]():
+		r.masks(node, v, path)
 	case v.Kind() == reflect.Slice:
 		r.list(node, v, path, at)
 	case v.Kind() == reflect.Map:

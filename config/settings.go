@@ -58,10 +58,10 @@ type TLS struct {
 // SASL is the login at the brokers. Its files are read at each login.
 type SASL struct {
 	// How gscd proves who it is.
-	Mechanism string `yaml:"mechanism" oneof:"plain scram-sha-256 scram-sha-512 oauthbearer"`
-	// Who logs in; not with oauthbearer.
+	Mechanism string `yaml:"mechanism" oneof:"plain scram-sha-256 scram-sha-512 oauthbearer aws-msk-iam"`
+	// Who logs in; with plain and scram.
 	Username string `yaml:"username"`
-	// The password; not with oauthbearer. Best in a file.
+	// The password; with plain and scram. Best in a file.
 	Password Secret `yaml:"password"`
 	// File that holds the password, instead of `password`.
 	PasswordFile string `yaml:"password_file"`
@@ -69,6 +69,12 @@ type SASL struct {
 	TokenFile string `yaml:"token_file"`
 	// Pairs that go with the token, for brokers that ask for them.
 	Extensions map[string]string `yaml:"extensions"`
+	// Region of the MSK cluster, with aws-msk-iam: each login is signed with the credentials of the AWS environment.
+	Region string `yaml:"region"`
+	// Role that is taken with those credentials, with aws-msk-iam.
+	RoleARN string `yaml:"role_arn"`
+	// What the role's trust policy asks for.
+	ExternalID string `yaml:"external_id"`
 }
 
 // Transform is what the transforms of all tables share.
@@ -115,6 +121,14 @@ type S3 struct {
 	SessionToken Secret `yaml:"session_token"`
 	// PEM file of the authorities that sign the storage's certificate.
 	CAFile string `yaml:"ca_file" absent:"AWS_CA_BUNDLE, else the system's"`
+	// Amazon's endpoints with validated cryptography.
+	FIPS bool `yaml:"fips"`
+	// Amazon's endpoints that have IPv6 too.
+	DualStack bool `yaml:"dualstack"`
+	// A role of AWS whose temporary credentials are used: see [roles](s3.md#roles).
+	Role *S3Role `yaml:"role"`
+	// How the storage encrypts what is written: see [encryption](s3.md#encryption).
+	Encryption S3Encryption `yaml:"encryption"`
 	// `conditional-put`, or `dynamodb`: commits go through a DynamoDB table.
 	LogStore string `yaml:"log_store" default:"conditional-put" oneof:"conditional-put dynamodb"`
 	// Name of the DynamoDB table, with `log_store: dynamodb`.
@@ -125,6 +139,32 @@ type S3 struct {
 	DynamoDBEndpoint string `yaml:"dynamodb_endpoint" absent:"Amazon's"`
 	// `s3a` or `s3`: how the other writers begin the address of a table.
 	DynamoDBScheme string `yaml:"dynamodb_scheme" default:"s3a" oneof:"s3a s3"`
+}
+
+// S3Role is a role of AWS whose temporary credentials are used.
+type S3Role struct {
+	// The role: `arn:aws:iam::ACCOUNT:role/NAME`.
+	ARN string `yaml:"arn"`
+	// What the role's trust policy asks for.
+	ExternalID string `yaml:"external_id"`
+	// Name of the session in the logs of AWS.
+	SessionName string `yaml:"session_name" default:"gscd"`
+	// How long credentials are asked for, `15m` to `12h`.
+	Duration time.Duration `yaml:"duration" default:"1h"`
+	// File with the token by which the role is taken, read at each renewal; without it: the credentials of `s3`.
+	WebIdentityTokenFile string `yaml:"web_identity_token_file"`
+	// URL of another STS.
+	STSEndpoint string `yaml:"sts_endpoint" absent:"Amazon's"`
+}
+
+// S3Encryption is what the storage is asked to encrypt objects by; without Type the bucket's default.
+type S3Encryption struct {
+	// `AES256` (SSE-S3), `aws:kms` (SSE-KMS) or `aws:kms:dsse`.
+	Type string `yaml:"type" absent:"the bucket's default" oneof:"AES256 aws:kms aws:kms:dsse"`
+	// Id, ARN or alias of the KMS key.
+	KeyID string `yaml:"key_id" absent:"the account's key for S3"`
+	// Spares requests to KMS, with `aws:kms`.
+	BucketKey bool `yaml:"bucket_key"`
 }
 
 // GCS overrides the application default credentials of Google.
@@ -323,14 +363,18 @@ type Settings struct {
 	ExcludeColumns []string `yaml:"exclude_columns"`
 	// List of columns whose keyed hash (HMAC-SHA-256) is taken in place of the value.
 	HashColumns []string `yaml:"hash_columns"`
-	// Map of column to the text that stands in place of its values.
-	Mask map[string]string `yaml:"mask"`
+	// Map of column to the text that stands in place of its values, or to a section `{method: …}`:
+	// `constant` with `text`, `hmac`, `sha256`, `null`, `keep_last` with `keep`.
+	Mask Masks `yaml:"mask"`
 	// Map of column to its name in the table.
 	Rename map[string]string `yaml:"rename"`
 	// Map of column to the type that it has in the table.
 	Cast map[string]string `yaml:"cast"`
 	// Condition of the rows to take, in the language of `--where`.
 	RowFilter string `yaml:"row_filter"`
+	// How records are stored that wait for their day, or are dead letters: `encrypt`, under
+	// `transform.hash_secret`, or `plain`, as they came: see [transforms](transforms.md#what-is-hidden-and-where).
+	RawRecords string `yaml:"raw_records" absent:"encrypt with hash_columns or mask, else plain" oneof:"encrypt plain"`
 	// ShardColumn names the shard of each row, in the key; nil for none.
 	ShardColumn *ShardColumn `yaml:"shard_column"`
 	// Topic of a Debezium connector's DDL (its `topic.prefix`): the types of records without schemas, see

@@ -66,6 +66,9 @@ func valueYAML(v reflect.Value) (value any, ok bool) {
 	case reflect.Slice:
 		return v.Interface(), v.Len() > 0
 	case reflect.Map:
+		if masks, ok := v.Interface().(Masks); ok {
+			return masks.yaml(), v.Len() > 0
+		}
 		pairs := yaml.MapSlice{}
 		m := v.Interface().(map[string]string)
 		for _, k := range slices.Sorted(maps.Keys(m)) {

@@ -18,6 +18,8 @@ var (
 	granularityForm = regexp.MustCompile(`^(day|hour|week|month|[1-9][0-9]?m)$`)
 	cutoverForm     = regexp.MustCompile(`^([01][0-9]|2[0-3]):[0-5][0-9]$`)
 	tableNameForm   = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
+	roleForm        = regexp.MustCompile(`^arn:[a-z-]+:iam::[^:]*:role/.+$`)
+	sessionForm     = regexp.MustCompile(`^[A-Za-z0-9_+=,.@-]{2,64}$`)
 	topicForm       = regexp.MustCompile(`^[A-Za-z0-9._-]{1,249}$`)
 )
 
@@ -166,7 +168,23 @@ func (r *reader) validateSASL(s *SASL) {
 			return
 		}
 	case s.Mechanism == "":
-		r.at("kafka.sasl.mechanism", "is missing: a login has mechanism, username and password; oauthbearer a token_file")
+		r.at("kafka.sasl.mechanism", "is missing: a login has mechanism, username and password; oauthbearer a token_file, aws-msk-iam a region")
+	case s.Mechanism == "aws-msk-iam":
+		if s.Region == "" {
+			r.at("kafka.sasl.region", "is missing: aws-msk-iam signs for the region of the MSK cluster")
+		}
+		for _, key := range []string{"username", "password", "password_file", "token_file", "extensions"} {
+			if set(key) {
+				r.at("kafka.sasl."+key, "does not belong to aws-msk-iam, which logs in with the credentials of the AWS environment")
+			}
+		}
+		if s.RoleARN != "" && !roleForm.MatchString(s.RoleARN) {
+			r.at("kafka.sasl.role_arn", "%q is no role: write arn:aws:iam::ACCOUNT:role/NAME", s.RoleARN)
+		}
+		if s.ExternalID != "" && s.RoleARN == "" {
+			r.at("kafka.sasl.external_id", "belongs to a role_arn")
+		}
+		return
 	case s.Mechanism == "oauthbearer":
 		if s.TokenFile == "" {
 			r.at("kafka.sasl.token_file", "is missing: oauthbearer has its token in a file")
@@ -176,11 +194,21 @@ func (r *reader) validateSASL(s *SASL) {
 				r.at("kafka.sasl."+key, "does not belong to oauthbearer, which has a token_file")
 			}
 		}
+		for _, key := range []string{"region", "role_arn", "external_id"} {
+			if set(key) {
+				r.at("kafka.sasl."+key, "belongs to the mechanism aws-msk-iam, not to oauthbearer")
+			}
+		}
 		return
 	}
 	for _, key := range []string{"token_file", "extensions"} {
 		if set(key) && s.Mechanism != "" {
 			r.at("kafka.sasl."+key, "belongs to the mechanism oauthbearer, not to %s", s.Mechanism)
+		}
+	}
+	for _, key := range []string{"region", "role_arn", "external_id"} {
+		if set(key) && s.Mechanism != "" {
+			r.at("kafka.sasl."+key, "belongs to the mechanism aws-msk-iam, not to %s", s.Mechanism)
 		}
 	}
 	if s.Username == "" {
@@ -254,6 +282,13 @@ func (r *reader) validateS3(s *S3) {
 	if s.SessionToken != "" && s.AccessKeyID == "" {
 		r.at("s3.session_token", "belongs to an access_key_id")
 	}
+	if s.Role != nil {
+		r.validateS3Role(s.Role)
+	}
+	r.validateS3Encryption(&s.Encryption)
+	if s.Endpoint != "" && (s.FIPS || s.DualStack) {
+		r.at("s3.endpoint", "is set beside fips or dualstack, which choose among Amazon's endpoints: leave one of them out")
+	}
 	r.validateURL("s3.dynamodb_endpoint", s.DynamoDBEndpoint, "s3.access_key_id and .secret_access_key")
 	if s.LogStore == "dynamodb" {
 		return
@@ -265,6 +300,40 @@ func (r *reader) validateS3(s *S3) {
 		if f.value != f.usual {
 			r.at("s3."+f.key, "is used with log_store: dynamodb only")
 		}
+	}
+}
+
+// Times that STS gives credentials for.
+const minRole, maxRole = 15 * time.Minute, 12 * time.Hour
+
+func (r *reader) validateS3Role(s *S3Role) {
+	r.validateURL("s3.role.sts_endpoint", s.STSEndpoint, "s3.access_key_id and .secret_access_key")
+	switch {
+	case s.ARN == "":
+		r.at("s3.role.arn", "is missing: name the role, arn:aws:iam::ACCOUNT:role/NAME")
+	case !roleForm.MatchString(s.ARN):
+		r.at("s3.role.arn", "%q is no role: write arn:aws:iam::ACCOUNT:role/NAME", s.ARN)
+	}
+	if !sessionForm.MatchString(s.SessionName) {
+		r.at("s3.role.session_name", "%q: a name of a session has 2 to 64 letters, digits and =,.@_-", s.SessionName)
+	}
+	if s.Duration < minRole || s.Duration > maxRole {
+		r.at("s3.role.duration", "%s: AWS gives credentials for %s to %s", FormatDuration(s.Duration), FormatDuration(minRole), FormatDuration(maxRole))
+	}
+	if s.ExternalID != "" && s.WebIdentityTokenFile != "" {
+		r.at("s3.role.external_id", "does not go with web_identity_token_file: leave one of them out")
+	}
+}
+
+func (r *reader) validateS3Encryption(s *S3Encryption) {
+	if _, set := r.from["s3.encryption.type"]; s.Type == "" && set {
+		return // unknown, which is said already
+	}
+	if s.KeyID != "" && s.Type != "aws:kms" && s.Type != "aws:kms:dsse" {
+		r.at("s3.encryption.key_id", "belongs to the types aws:kms and aws:kms:dsse")
+	}
+	if s.BucketKey && s.Type != "aws:kms" {
+		r.at("s3.encryption.bucket_key", "belongs to the type aws:kms")
 	}
 }
 

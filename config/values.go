@@ -27,6 +27,9 @@ func (s Secret) String() string {
 // GoString is String.
 func (s Secret) GoString() string { return s.String() }
 
+// Format implements fmt.Formatter: no verb prints it, %d not either.
+func (s Secret) Format(f fmt.State, verb rune) { fmt.Fprint(f, s.String()) }
+
 // MarshalText gives String.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 

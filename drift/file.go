@@ -237,7 +237,7 @@ func parseEntry(b []byte) (*Entry, error) {
 		}
 		r.Row = int32(row)
 	}
-	e.Record = r
+	e.Record, r.Stored = r, true
 	return e, nil
 }
 

@@ -519,9 +519,9 @@ func (l *Lane) rejected(r *change.Record, err error) *rejection {
 	}
 	var d *decode.Error
 	if errors.As(err, &d) {
-		return &rejection{string(d.Reason), d.Error(), d.Column}
+		return &rejection{string(d.Reason), l.o.Transform.Told(d), d.Column}
 	}
-	return reject("decode", "%v", err)
+	return reject("decode", "%s", l.o.Transform.Told(err))
 }
 
 func (l *Lane) checkNullKey(c *change.Change, old, new string) (*rejection, error) {

@@ -99,8 +99,9 @@ var homes = []struct {
 	dependency string
 	folders    []string
 }{
-	{"github.com/aws/aws-sdk-go-v2", []string{"delta/objstore/s3", "delta/objstore/dynamodb"}},
-	{"github.com/aws/smithy-go", []string{"delta/objstore/s3", "delta/objstore/dynamodb"}},
+	{"github.com/aws/aws-sdk-go-v2", []string{"delta/objstore/s3", "delta/objstore/dynamodb", "ingest/kafka"}},
+	{"github.com/aws/smithy-go", []string{"delta/objstore/s3", "delta/objstore/dynamodb", "ingest/kafka"}},
+	{"github.com/aws/aws-msk-iam-sasl-signer-go", []string{"ingest/kafka"}},
 	{"google.golang.org/api", []string{"delta/objstore/gcs"}},
 	{"github.com/Azure", []string{"delta/objstore/azure"}},
 	{"github.com/parquet-go/parquet-go", []string{"delta/parquet"}},

@@ -27,8 +27,9 @@ type broker struct {
 	dir string
 	// address is that of clients, the same after a restart; secure wants TLS and
 	// a password, mutual a client's certificate, tokens TLS and a token. Who asks at
-	// behind is told to come to front, where a test may put a cable.
-	address, secure, mutual, tokens, behind, front string
+	// behind is told to come to front, where a test may put a cable. At old the certificate
+	// has expired.
+	address, secure, mutual, tokens, behind, front, old string
 	process                                        *process
 	serves                                         chan bool // once; false where it ended before
 	output                                         *tail
@@ -49,15 +50,18 @@ const brokerProperties = `process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@%[3]s
 controller.listener.names=CONTROLLER
-listeners=PLAINTEXT://%[2]s,CONTROLLER://%[3]s,SECURE://%[4]s,MUTUAL://%[5]s,TOKENS://%[8]s,WIRED://%[9]s
-advertised.listeners=PLAINTEXT://%[2]s,SECURE://%[4]s,MUTUAL://%[5]s,TOKENS://%[8]s,WIRED://%[10]s
-listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SECURE:SASL_SSL,MUTUAL:SSL,TOKENS:SASL_SSL,WIRED:PLAINTEXT
+listeners=PLAINTEXT://%[2]s,CONTROLLER://%[3]s,SECURE://%[4]s,MUTUAL://%[5]s,TOKENS://%[8]s,WIRED://%[9]s,OLD://%[11]s
+advertised.listeners=PLAINTEXT://%[2]s,SECURE://%[4]s,MUTUAL://%[5]s,TOKENS://%[8]s,WIRED://%[10]s,OLD://%[11]s
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SECURE:SASL_SSL,MUTUAL:SSL,TOKENS:SASL_SSL,WIRED:PLAINTEXT,OLD:SSL
 inter.broker.listener.name=PLAINTEXT
 ssl.keystore.type=PEM
 ssl.keystore.location=%[1]s/broker.chain.pem
 ssl.truststore.type=PEM
 ssl.truststore.location=%[1]s/ca.pem
 listener.name.mutual.ssl.client.auth=required
+listener.name.old.ssl.keystore.type=PEM
+listener.name.old.ssl.keystore.location=%[1]s/expired.chain.pem
+listener.name.secure.scram-sha-512.connections.max.reauth.ms=4000
 sasl.enabled.mechanisms=SCRAM-SHA-256,SCRAM-SHA-512,PLAIN
 listener.name.secure.scram-sha-256.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
 listener.name.secure.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
@@ -88,10 +92,10 @@ log.initial.task.delay.ms=500
 // startBroker formats and starts a broker on free ports in a folder of the test's.
 func startBroker(t testing.TB) *broker {
 	t.Helper()
-	ports := freePorts(t, 7)
-	b := &broker{t: t, dir: t.TempDir(), address: ports[0], secure: ports[1], mutual: ports[2], tokens: ports[4], behind: ports[5], front: ports[6]}
+	ports := freePorts(t, 8)
+	b := &broker{t: t, dir: t.TempDir(), address: ports[0], secure: ports[1], mutual: ports[2], tokens: ports[4], behind: ports[5], front: ports[6], old: ports[7]}
 	writeCertificates(t, b.dir)
-	properties := fmt.Sprintf(brokerProperties, b.dir, b.address, ports[3], b.secure, b.mutual, brokerUser, brokerPassword, b.tokens, b.behind, b.front)
+	properties := fmt.Sprintf(brokerProperties, b.dir, b.address, ports[3], b.secure, b.mutual, brokerUser, brokerPassword, b.tokens, b.behind, b.front, b.old)
 	if err := os.WriteFile(b.file("server.properties"), []byte(properties), 0o600); err != nil {
 		t.Fatal(err)
 	}

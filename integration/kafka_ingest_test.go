@@ -38,6 +38,8 @@ func TestKafka(t *testing.T) {
 		{"rights", testRights},
 		{"tokens", testTokens},
 		{"rotated certificate", testRotatedCertificate},
+		{"rotated password", testRotatedPassword},
+		{"renewed broker", testRenewedBroker},
 		{"secure program", testSecureProgram},
 		{"broker restarts", testBrokerRestarts},
 		{"clock steps", testClockSteps},

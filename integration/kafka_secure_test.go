@@ -31,7 +31,7 @@ import (
 )
 
 // writeCertificates writes an authority (ca.pem), and for broker and client a
-// certificate (NAME.pem), its key (NAME.key) and all three together (NAME.chain.pem).
+// certificate (and an expired one) (NAME.pem), its key (NAME.key) and all three together (NAME.chain.pem).
 func writeCertificates(t testing.TB, dir string) {
 	t.Helper()
 	must := func(err error) {
@@ -57,11 +57,15 @@ func writeCertificates(t testing.TB, dir string) {
 	must(err)
 	authority := &pem.Block{Type: "CERTIFICATE", Bytes: der}
 	write("ca.pem", authority)
-	for i, name := range []string{"broker", "client"} {
+	for i, name := range []string{"broker", "client", "expired"} {
 		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 		must(err)
 		c := &x509.Certificate{SerialNumber: big.NewInt(int64(i + 2)), Subject: pkix.Name{CommonName: name}, NotAfter: end,
 			IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
+		if name == "expired" { // of the broker, or of a client: the day before yesterday's
+			c.Subject.CommonName = "broker"
+			c.NotBefore, c.NotAfter = time.Now().Add(-48*time.Hour), time.Now().Add(-24*time.Hour)
+		}
 		der, err := x509.CreateCertificate(rand.Reader, c, ca, key.Public(), caKey)
 		must(err)
 		certificate := &pem.Block{Type: "CERTIFICATE", Bytes: der}
@@ -98,6 +102,8 @@ func testConnections(t *testing.T, b *broker) {
 		{"wrong password, SCRAM", b.secure, trusting, user("scram-sha-512", "wrong"), "SASL_AUTHENTICATION_FAILED", false},
 		{"unknown authority", b.secure, &kafka.TLS{}, user("plain", brokerPassword), "certificate signed by unknown authority", false},
 		{"no client certificate", b.mutual, trusting, nil, "certificate", false},
+		{"expired client certificate", b.mutual, &kafka.TLS{CAFile: b.file("ca.pem"), CertFile: b.file("expired.pem"), KeyFile: b.file("expired.key")}, nil, "the broker refuses the TLS connection", false},
+		{"expired broker certificate", b.old, trusting, nil, "the broker's certificate has expired", false},
 		{"TLS to a plain port", b.address, trusting, nil, "TLS", true},
 		{"no TLS to a TLS port", b.mutual, nil, nil, "TLS", true},
 	} {
@@ -295,6 +301,105 @@ func testTokens(t *testing.T, b *broker) {
 				t.Errorf("a token is in the log: %s", entry.Message)
 			}
 		}
+	}
+}
+
+// A password that is changed at the brokers while a table is read is one clear error; with
+// the new one in the file reading goes on where it stopped, without a restart.
+func testRotatedPassword(t *testing.T, b *broker) {
+	s := newShop(t, b, 1)
+	s.send(s.change(day(0).Add(time.Hour), 30, true))
+	const user = "rotated"
+	passwords := []string{"f1rst-do-not-tell", "s3cond-do-not-tell"}
+	file := filepath.Join(t.TempDir(), "password")
+	set := func(password string) {
+		t.Helper()
+		upsert := kadm.UpsertSCRAM{User: user, Mechanism: kadm.ScramSha512, Iterations: 4096, Password: password}
+		if done, err := b.admin(t).AlterUserSCRAMs(ctx, nil, []kadm.UpsertSCRAM{upsert}); err != nil || done.Error() != nil {
+			t.Fatal(err, done.Error())
+		}
+	}
+	write := func(password string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(password+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set(passwords[0])
+	write(passwords[0])
+	core, logs := observer.New(zapcore.DebugLevel)
+	o := s.options()
+	o.Brokers, o.RequestTimeout, o.Logger = []string{b.secure}, 3*time.Second, zap.New(core)
+	o.TLS = &kafka.TLS{CAFile: b.file("ca.pem")}
+	o.SASL = &kafka.SASL{Mechanism: "scram-sha-512", Username: user, PasswordFile: file}
+	c, err := kafka.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	var states []change.PartitionState
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(200 * time.Millisecond) { // until the broker knows the user
+		if states, _, err = c.Partitions(ctx); err == nil || time.Now().After(end) {
+			break
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Assign(ctx, map[change.PartitionID]int64{states[0].ID: 0}); err != nil {
+		t.Fatal(err)
+	}
+	if err := follow(t, c, 30); err != nil {
+		t.Fatal(err)
+	}
+	set(passwords[1]) // the broker asks for the login again within 4 s
+	if err = follow(t, c, 1); err == nil || !c.Retryable(err) || !strings.Contains(err.Error(), "no longer accepted") {
+		t.Fatalf("after the change: %v", err)
+	}
+	s.send(s.change(day(0).Add(2*time.Hour), 20, true))
+	write(passwords[1])
+	for began := time.Now(); err != nil && time.Since(began) < 30*time.Second; {
+		err = follow(t, c, 20)
+	}
+	if err != nil {
+		t.Errorf("with the new password: %v", err)
+	}
+	for _, entry := range logs.All() {
+		for _, password := range passwords {
+			if strings.Contains(fmt.Sprint(entry.Message, entry.ContextMap()), password) {
+				t.Errorf("a password is in the log: %s", entry.Message)
+			}
+		}
+	}
+}
+
+// A broker's certificate that has expired is refused until the broker has a new one.
+func testRenewedBroker(t *testing.T, b *broker) {
+	s := newShop(t, b, 1)
+	s.send(s.change(day(0).Add(time.Hour), 30, true))
+	o := s.options()
+	o.Brokers, o.RequestTimeout = []string{b.old}, 3*time.Second
+	o.TLS = &kafka.TLS{CAFile: b.file("ca.pem")}
+	c, err := kafka.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_, _, err = c.Partitions(ctx)
+	if retry, reason := kafka.Classify(err); err == nil || retry || !strings.Contains(reason, "has expired") || !strings.Contains(err.Error(), "expired") {
+		t.Fatalf("an expired certificate: %v (retry %v: %s)", err, retry, reason)
+	}
+	name, chain := "listener.name.old.ssl.keystore.location", b.file("broker.chain.pem")
+	if done, err := b.admin(t).AlterBrokerConfigs(ctx, []kadm.AlterConfig{{Name: name, Value: &chain}}, 1); err != nil || done[0].Err != nil {
+		t.Fatal(err, done)
+	}
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(300 * time.Millisecond) {
+		if _, _, err = c.Partitions(ctx); err == nil || time.Now().After(end) {
+			break
+		}
+	}
+	if err != nil {
+		t.Errorf("with a new certificate: %v", err)
 	}
 }
 

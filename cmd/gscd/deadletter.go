@@ -18,6 +18,7 @@ import (
 	"github.com/gscd-io/gscd/ingest/deadletter"
 	"github.com/gscd-io/gscd/ingest/decode"
 	"github.com/gscd-io/gscd/ingest/settled"
+	"github.com/gscd-io/gscd/ingest/transform"
 	"github.com/gscd-io/gscd/query/output"
 )
 
@@ -177,12 +178,39 @@ func (a *app) showDeadLetter(ctx context.Context, place string) error {
 	if err != nil {
 		return err
 	}
+	encrypted := a.openDeadLetter(t, found)
 	record := deadLetterRecord(found, states.Of(found))
+	if encrypted {
+		record = append(record, output.Item{Name: "encrypted", Value: true})
+	}
 	said, err := a.avroItems(t, found)
 	if err != nil {
 		a.log.Warn("what the record says in Avro can't be printed", zap.String("place", place), zap.Error(err))
 	}
 	return a.printObject(append(record, said...))
+}
+
+// openDeadLetter gives the entry its record as it came, where the table hides columns and
+// the configuration has the secret. It reports an entry that stays encrypted.
+func (a *app) openDeadLetter(t *openedTable, e *deadletter.Entry) (encrypted bool) {
+	r := e.Record()
+	if !transform.IsSealed(r) {
+		return false
+	}
+	cfg, err := a.config()
+	if err != nil || t.Config == nil {
+		return true
+	}
+	rules, err := rulesOf(t.Config, cfg.Transform.HashSecret)
+	if err == nil {
+		r, err = rules.Open(r)
+	}
+	if err != nil {
+		a.log.Warn("the record can't be decrypted", zap.String("topic", e.Topic), zap.Int32("partition", e.Partition), zap.Int64("offset", e.Offset), zap.Error(err))
+		return true
+	}
+	e.Key, e.Value, e.Headers = r.Key, r.Value, r.Headers
+	return false
 }
 
 // avroItems are what the key and the value of a record in Avro say, where a registry

@@ -41,6 +41,7 @@ func (a *app) kafkaOptions(cfg *config.Config, topics []string) (kafka.Options, 
 		o.SASL = &kafka.SASL{
 			Mechanism: k.SASL.Mechanism, Username: k.SASL.Username, Password: k.SASL.Password.Reveal(),
 			PasswordFile: k.SASL.PasswordFile, TokenFile: k.SASL.TokenFile, Extensions: k.SASL.Extensions,
+			Region: k.SASL.Region, RoleARN: k.SASL.RoleARN, ExternalID: k.SASL.ExternalID,
 		}
 	}
 	return o, nil

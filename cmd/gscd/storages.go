@@ -90,12 +90,15 @@ func (a *app) logStore(ctx context.Context, store objstore.Store, bucket, folder
 		return store, nil
 	}
 	if a.storages.dynamo == nil {
-		a.storages.dynamo, err = dynamodb.NewClient(ctx, dynamodb.Options{
+		o := dynamodb.Options{
 			Table: cfg.S3.DynamoDBTable, Endpoint: cfg.S3.DynamoDBEndpoint, Region: cmp.Or(cfg.S3.DynamoDBRegion, cfg.S3.Region),
 			AccessKeyID: cfg.S3.AccessKeyID, SecretAccessKey: string(cfg.S3.SecretAccessKey), SessionToken: string(cfg.S3.SessionToken),
 			Options: a.patience(),
-		})
-		if err != nil {
+		}
+		if cfg.S3.Role != nil {
+			o.Credentials = a.s3.Credentials()
+		}
+		if a.storages.dynamo, err = dynamodb.NewClient(ctx, o); err != nil {
 			return nil, err
 		}
 	}

@@ -17,9 +17,13 @@ func rulesOf(t *config.Table, secret config.Secret) (*transform.Rules, error) {
 	if c := t.ShardColumn; c != nil {
 		shard = &transform.Shard{Column: c.Name, From: c.From}
 	}
+	masks := map[string]transform.Mask{}
+	for name, m := range t.Mask {
+		masks[name] = transform.Mask{Method: transform.Method(m.Method), Text: m.Text, Keep: m.Keep}
+	}
 	return transform.New(transform.Settings{
 		Shard: shard, Include: t.IncludeColumns, Exclude: t.ExcludeColumns, Hash: t.HashColumns, Secret: []byte(secret.Reveal()),
-		Mask: t.Mask, Rename: t.Rename, Where: t.RowFilter, Key: t.Key,
+		Mask: masks, Plain: t.RawRecords == "plain", Seal: t.RawRecords == "encrypt", Rename: t.Rename, Where: t.RowFilter, Key: t.Key,
 	})
 }
 

@@ -51,7 +51,9 @@ func (a *app) openBucket(ctx context.Context, bucket, folder string) (objstore.S
 		a.s3, err = s3.NewClient(ctx, s3.Options{
 			Endpoint: cfg.S3.Endpoint, Region: cfg.S3.Region, PathStyle: cfg.S3.PathStyle,
 			AccessKeyID: cfg.S3.AccessKeyID, SecretAccessKey: string(cfg.S3.SecretAccessKey), SessionToken: string(cfg.S3.SessionToken),
-			CAFile: cfg.S3.CAFile,
+			CAFile: cfg.S3.CAFile, FIPS: cfg.S3.FIPS, DualStack: cfg.S3.DualStack,
+			Role:       roleOf(cfg.S3.Role),
+			Encryption: s3.Encryption{Type: cfg.S3.Encryption.Type, KeyID: cfg.S3.Encryption.KeyID, BucketKey: cfg.S3.Encryption.BucketKey},
 			Renew: func() (id, secret, token string, err error) {
 				next, _, err := a.readConfig(a.loadedWith...)
 				if err != nil {
@@ -73,6 +75,17 @@ func (a *app) openBucket(ctx context.Context, bucket, folder string) (objstore.S
 		return nil, err
 	}
 	return a.logStore(ctx, store, bucket, folder)
+}
+
+// roleOf is the role of AWS that is configured.
+func roleOf(r *config.S3Role) s3.Role {
+	if r == nil {
+		return s3.Role{}
+	}
+	return s3.Role{
+		ARN: r.ARN, ExternalID: r.ExternalID, SessionName: r.SessionName, Duration: r.Duration,
+		WebIdentityTokenFile: r.WebIdentityTokenFile, Endpoint: r.STSEndpoint,
+	}
 }
 
 // schemas gives the registry, nil where none is configured. One client serves all

@@ -22,6 +22,9 @@ type Record struct {
 	// Row numbers the rows of a record that holds several: a Record stands for one
 	// of its Rows rows. Both are 0 for a record of one.
 	Row, Rows int32
+	// Stored: it is from a file of the table's, where it may be sealed (package
+	// ingest/transform), and not from its topic.
+	Stored bool
 }
 
 // LastRow reports that no other row of the same record comes behind this one.

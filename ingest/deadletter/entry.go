@@ -6,6 +6,7 @@ import (
 
 	"github.com/gscd-io/gscd/ingest/change"
 	"github.com/gscd-io/gscd/ingest/settled"
+	"github.com/gscd-io/gscd/ingest/transform"
 )
 
 // Entry is one record that could not be applied. Topic, Partition, Offset and Row
@@ -48,7 +49,7 @@ func (e *Entry) Whole() bool { return e.Length <= int64(len(e.Key)+len(e.Value))
 func (e *Entry) Record() *change.Record {
 	r := &change.Record{
 		Topic: e.Topic, Partition: e.Partition, Offset: e.Offset, Row: e.Row, Timestamp: e.Timestamp,
-		Key: e.Key, Value: e.Value, Headers: e.Headers,
+		Key: e.Key, Value: e.Value, Headers: e.Headers, Stored: true,
 	}
 	if !e.Whole() {
 		r.Oversize = e.Length
@@ -82,6 +83,9 @@ func (e *Entry) Published() *change.Record {
 	}
 	if e.Row != 0 {
 		r.Headers = append(r.Headers, change.Header{Key: "gscd-row", Value: []byte(strconv.Itoa(int(e.Row)))})
+	}
+	if transform.IsSealed(r) {
+		r.Headers = append(r.Headers, change.Header{Key: "gscd-encrypted", Value: []byte("1")})
 	}
 	if !e.Whole() {
 		r.Headers = append(r.Headers, change.Header{Key: "gscd-length", Value: []byte(strconv.FormatInt(e.Length, 10))})

@@ -79,6 +79,7 @@ func Classify(err error) (retryable bool, reason string) {
 		tooBig  *BatchTooLargeError
 		verify  *tls.CertificateVerificationError
 		unknown x509.UnknownAuthorityError
+		invalid x509.CertificateInvalidError
 		alert   *net.OpError
 		dns     *net.DNSError
 		network net.Error
@@ -107,6 +108,8 @@ func Classify(err error) (retryable bool, reason string) {
 		return false, "the credentials or their rights do not suffice"
 	case errors.Is(err, ErrCredentials):
 		return false, "the credentials can't be read"
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return false, "the broker's certificate has expired, or the clock of this machine is wrong"
 	case errors.As(err, &verify), errors.As(err, &unknown):
 		return false, "the broker's certificate is not trusted"
 	case errors.As(err, &alert) && alert.Op == "remote error":

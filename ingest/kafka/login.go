@@ -192,8 +192,10 @@ func (s SASL) mechanism() (sasl.Mechanism, error) {
 			token, err := secretFile("kafka.sasl.token_file", s.TokenFile)
 			return oauth.Auth{Token: token, Extensions: s.Extensions}, err
 		}), nil
+	case mskIAM:
+		return s.msk(), nil
 	}
-	return nil, fmt.Errorf("kafka.sasl.mechanism: %q is not known: plain, scram-sha-256, scram-sha-512 or oauthbearer", s.Mechanism)
+	return nil, fmt.Errorf("kafka.sasl.mechanism: %q is not known: plain, scram-sha-256, scram-sha-512, oauthbearer or aws-msk-iam", s.Mechanism)
 }
 
 func (s SASL) scram(context.Context) (scram.Auth, error) {

@@ -69,15 +69,18 @@ type TLS struct {
 // SASL holds credentials. It prints without the password. Files are read at each
 // login: one line, without its end.
 type SASL struct {
-	// Mechanism is plain, scram-sha-256, scram-sha-512 or oauthbearer.
+	// Mechanism is plain, scram-sha-256, scram-sha-512, oauthbearer or aws-msk-iam.
 	Mechanism string
-	// Username and one of Password and PasswordFile belong to all but oauthbearer.
+	// Username and one of Password and PasswordFile belong to plain and scram.
 	Username     string
 	Password     string
 	PasswordFile string
 	// TokenFile holds oauthbearer's token. Extensions go with it, and may be nil.
 	TokenFile  string
 	Extensions map[string]string
+	// Region is that of the MSK cluster, for aws-msk-iam; RoleARN, with ExternalID where the
+	// role asks for it, is a role to take with the credentials of the AWS environment.
+	Region, RoleARN, ExternalID string
 }
 
 // String leaves the password out.
@@ -156,6 +159,13 @@ func (o Options) validateConnection() error {
 			errs = append(errs, err)
 		}
 		switch oauth := strings.EqualFold(s.Mechanism, "oauthbearer"); {
+		case strings.EqualFold(s.Mechanism, mskIAM):
+			if s.Region == "" {
+				errs = append(errs, errors.New("kafka.sasl: region must be set, that of the MSK cluster"))
+			}
+			if s.Username != "" || s.Password != "" || s.PasswordFile != "" || s.TokenFile != "" || s.Extensions != nil {
+				errs = append(errs, errors.New("kafka.sasl: aws-msk-iam has no username, password and token"))
+			}
 		case oauth && s.TokenFile == "":
 			errs = append(errs, errors.New("kafka.sasl: token_file must be set"))
 		case oauth && (s.Username != "" || s.Password != "" || s.PasswordFile != ""):

@@ -25,6 +25,7 @@ type Decoder struct {
 	plans   map[*change.Columns]*plan
 	filters map[filterKey]*filter
 	mac     hash.Hash
+	sealer  *sealer // nil: stored records are as they came
 	sum     [sha256.Size]byte
 }
 
@@ -37,7 +38,33 @@ func (r *Rules) Wrap(d decode.Decoder) decode.Decoder {
 	if len(r.hash) > 0 {
 		out.mac = hmac.New(sha256.New, r.secret)
 	}
+	if len(r.secret) > 0 {
+		out.sealer = newSealer(r.secret) // also where it seals no more: what is stored may be
+	}
 	return out
+}
+
+// Rows implements decode.Decoder.
+func (d *Decoder) Rows(rec *change.Record) int {
+	if IsSealed(rec) {
+		return 1 // what is stored stands alone
+	}
+	return d.Decoder.Rows(rec)
+}
+
+// Alone implements decode.Decoder: the record as it is stored.
+func (d *Decoder) Alone(rec *change.Record) *change.Record {
+	if IsSealed(rec) {
+		return rec
+	}
+	alone := d.Decoder.Alone(rec)
+	if d.rules.Seals() && d.sealer != nil {
+		if sealed, err := d.sealer.seal(alone); err == nil { // keys of a fixed length are always made
+			return sealed
+		}
+		alone = &change.Record{Topic: rec.Topic, Partition: rec.Partition, Offset: rec.Offset, Row: rec.Row, Timestamp: rec.Timestamp}
+	}
+	return alone
 }
 
 // maxPlans bounds the shapes that are remembered.
@@ -47,9 +74,9 @@ const maxPlans = 256
 type plan struct {
 	out  *change.Columns
 	from []int
-	// hashed and masked tell of each column of out; masks is the text.
+	// hashed and masked tell of each column of out; masks says how.
 	hashed, masked []bool
-	masks          []schema.Value
+	masks          []Mask
 	// same tells that nothing changes but names.
 	same bool
 	// lost is a column that is left out or masked, "" for none.
@@ -58,6 +85,16 @@ type plan struct {
 
 // Decode implements decode.Decoder.
 func (d *Decoder) Decode(rec *change.Record, arena *change.Arena, out *change.Change) error {
+	if IsSealed(rec) {
+		if d.sealer == nil {
+			return &decode.SchemaError{Err: errSealed}
+		}
+		opened, err := d.sealer.open(rec)
+		if err != nil {
+			return err
+		}
+		rec = opened
+	}
 	if err := d.Decoder.Decode(rec, arena, out); err != nil {
 		return err
 	}
@@ -146,7 +183,7 @@ func (d *Decoder) row(arena *change.Arena, cols *change.Columns, cells []schema.
 		switch {
 		case v.Kind == schema.Null || v.Kind == schema.Unavailable:
 		case p.masked[i]:
-			v = p.masks[i]
+			v = p.masks[i].of(arena, v, cols.List[from].Type)
 		case p.hashed[i]:
 			v = d.hash(arena, v, cols.List[from].Type)
 		}
@@ -161,7 +198,7 @@ func (r *Rules) plan(cols *change.Columns) (*plan, error) {
 	seen := map[string]string{}
 	if r.shard != nil {
 		p.out.List = append(p.out.List, change.Column{Name: r.shard.Column, Type: schema.Of(schema.StringType)})
-		p.from, p.hashed, p.masked, p.masks = append(p.from, -1), append(p.hashed, false), append(p.masked, false), append(p.masks, schema.Value{})
+		p.from, p.hashed, p.masked, p.masks = append(p.from, -1), append(p.hashed, false), append(p.masked, false), append(p.masks, Mask{})
 		p.same = false
 		seen[strings.ToLower(r.shard.Column)] = "shard_column"
 	}
@@ -177,7 +214,10 @@ func (r *Rules) plan(cols *change.Columns) (*plan, error) {
 		}
 		out := change.Column{Name: r.TableName(col.Name), Type: col.Type}
 		if masked || r.hash[name] {
-			out.Type, p.same = schema.Of(schema.StringType), false
+			p.same = false
+		}
+		if r.Text(name) {
+			out.Type = schema.Of(schema.StringType)
 		}
 		if other, twice := seen[strings.ToLower(out.Name)]; twice {
 			return nil, &decode.Error{Reason: decode.ReasonDecode, Err: fmt.Errorf("columns %q and %q are both called %q in the table", other, col.Name, out.Name)}
@@ -187,7 +227,7 @@ func (r *Rules) plan(cols *change.Columns) (*plan, error) {
 		p.from = append(p.from, i)
 		p.hashed = append(p.hashed, r.hash[name])
 		p.masked = append(p.masked, masked)
-		p.masks = append(p.masks, schema.StringValue(mask))
+		p.masks = append(p.masks, mask)
 	}
 	return p, nil
 }

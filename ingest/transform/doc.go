@@ -7,7 +7,8 @@
 // Invariants:
 //
 //  1. What becomes of a record hangs on the record and the Rules alone. Held and dead
-//     records are kept as they came, and are changed when they are decoded again.
+//     records are kept as they came, sealed where columns are hidden, and are changed when
+//     they are decoded again.
 //  2. The row filter sees the source's columns and values; then columns are left out,
 //     hashed, masked, and renamed last. Row, row before and key are treated alike, so
 //     that they are of one row still.

@@ -22,8 +22,13 @@ type Settings struct {
 	// HMAC-SHA-256 of its text under Secret, as 64 hexadecimal digits.
 	Hash   []string
 	Secret []byte
-	// Mask gives the text that stands in place of every value of a column.
-	Mask map[string]string
+	// Mask gives what stands in place of the values of a column.
+	Mask map[string]Mask
+	// Plain keeps stored records (changes of days to come, dead letters) as they came,
+	// although columns are hidden. Else they are sealed under Secret.
+	Plain bool
+	// Seal seals them although no column is hashed or masked.
+	Seal bool
 	// Rename gives columns the names that they have in the table.
 	Rename map[string]string
 	// Where is the condition of the rows to take, in the language of package expr.
@@ -37,13 +42,15 @@ type Settings struct {
 
 // Empty reports that nothing is to be done.
 func (s *Settings) Empty() bool {
-	return len(s.Include)+len(s.Exclude)+len(s.Hash)+len(s.Mask)+len(s.Rename) == 0 && s.Where == "" && s.Shard == nil
+	return len(s.Include)+len(s.Exclude)+len(s.Hash)+len(s.Mask)+len(s.Rename) == 0 && s.Where == "" && s.Shard == nil && !s.Seal
 }
 
 // Rules are checked settings, safe for concurrent use.
 type Rules struct {
 	include, exclude, hash map[string]bool
-	mask, rename           map[string]string
+	mask                   map[string]Mask
+	rename                 map[string]string
+	seals                  bool
 	where                  string
 	secret                 []byte
 	shard                  *Shard
@@ -80,8 +87,23 @@ func New(s Settings) (*Rules, error) {
 			}
 		}
 	}
-	if len(r.hash) > 0 && len(r.secret) < minSecret {
-		fault("hashing needs a secret of at least %d bytes: a short one can be found by trying", minSecret)
+	for _, name := range slices.Sorted(maps.Keys(r.mask)) {
+		if why := r.mask[name].check(name); why != "" {
+			fault("%s", why)
+		}
+		if r.mask[name].Method == HMAC { // the same as hash_columns
+			r.hash[name] = true
+			delete(r.mask, name)
+		}
+	}
+	r.seals = s.Seal || !s.Plain && len(r.hash)+len(r.mask) > 0
+	switch {
+	case len(r.hash) > 0 && len(r.secret) < minSecret:
+		fault("hashing needs a secret of at least %d bytes: a short one can be found by trying (transform.hash_secret)", minSecret)
+	case r.seals && len(r.secret) == 0:
+		fault("columns are hidden, and changes of days to come and dead letters would have them: set transform.hash_secret, under which such records are encrypted, or raw_records: plain")
+	case r.seals && len(r.secret) < minSecret:
+		fault("raw_records: encrypt needs a secret of at least %d bytes (transform.hash_secret)", minSecret)
 	}
 	to := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(r.rename)) {
@@ -138,8 +160,8 @@ func set(names []string) map[string]bool {
 	return out
 }
 
-func folded(m map[string]string) map[string]string {
-	out := map[string]string{}
+func folded[V any](m map[string]V) map[string]V {
+	out := map[string]V{}
 	for name, v := range m {
 		out[strings.ToLower(name)] = v
 	}
@@ -177,8 +199,8 @@ func (r *Rules) Text(name string) bool {
 	if r == nil {
 		return false
 	}
-	_, masked := r.mask[strings.ToLower(name)]
-	return masked || r.hash[strings.ToLower(name)]
+	mask, masked := r.mask[strings.ToLower(name)]
+	return masked && mask.text() || r.hash[strings.ToLower(name)]
 }
 
 // Where gives the condition of rows, "" for none.
@@ -214,7 +236,7 @@ func (r *Rules) describe() string {
 		Exclude []string          `json:"exclude,omitempty"`
 		Hash    []string          `json:"hash,omitempty"`
 		Secret  string            `json:"secret,omitempty"`
-		Mask    map[string]string `json:"mask,omitempty"`
+		Mask    map[string]Mask   `json:"mask,omitempty"`
 		Rename  map[string]string `json:"rename,omitempty"`
 		Where   string            `json:"where,omitempty"`
 		Shard   *Shard            `json:"shard,omitempty"`

@@ -36,6 +36,8 @@ type Options struct {
 	AccessKeyID     string
 	SecretAccessKey string `json:"-"`
 	SessionToken    string `json:"-"`
+	// Credentials, where they are set, are used in place of all those: a role's.
+	Credentials aws.CredentialsProvider `json:"-"`
 	attempt.Options
 }
 
@@ -90,6 +92,9 @@ func newClient(ctx context.Context, o Options) (*Client, error) {
 		return nil, fmt.Errorf("the SDK made a %T", cfg.HTTPClient)
 	}
 	provider := cfg.Credentials
+	if o.Credentials != nil {
+		provider = o.Credentials
+	}
 	api := dynamodb.NewFromConfig(cfg, func(d *dynamodb.Options) {
 		if o.Endpoint != "" {
 			d.BaseEndpoint = &o.Endpoint

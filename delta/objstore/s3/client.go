@@ -58,7 +58,7 @@ func NewClient(ctx context.Context, o Options) (*Client, error) {
 			}
 		}
 		cfg, err := loadConfig(ctx, again)
-		return cfg.Credentials, err
+		return cfg.Credentials, err // of the role, asked for anew
 	}
 	c.api = s3.NewFromConfig(cfg, func(s *s3.Options) {
 		if o.Endpoint != "" {
@@ -111,9 +111,20 @@ func loadConfig(ctx context.Context, o Options) (aws.Config, error) {
 		}
 		load = append(load, config.WithCustomCABundle(bytes.NewReader(bundle)))
 	}
+	if o.FIPS {
+		load = append(load, config.WithUseFIPSEndpoint(aws.FIPSEndpointStateEnabled))
+	}
+	if o.DualStack {
+		load = append(load, config.WithUseDualStackEndpoint(aws.DualStackEndpointStateEnabled))
+	}
 	cfg, err := config.LoadDefaultConfig(ctx, load...)
 	if err != nil {
 		return aws.Config{}, fmt.Errorf("open S3 storage: read the AWS environment (AWS_PROFILE, AWS_CONFIG_FILE, AWS_CA_BUNDLE): %w", err)
+	}
+	if o.Role.ARN != "" {
+		if cfg.Credentials, err = o.Role.assume(cfg, o); err != nil {
+			return aws.Config{}, err
+		}
 	}
 	return cfg, nil
 }
@@ -140,6 +151,10 @@ func tune(t *http.Transport) {
 
 // credentialsError: the request was not made, for nothing could sign it.
 type credentialsError = attempt.CredentialsError
+
+// Credentials gives those that requests are signed with, renewed as they are: for other
+// services of the same account.
+func (c *Client) Credentials() aws.CredentialsProvider { return &c.keys }
 
 // acquire waits for a place to send a body from. release gives it back.
 func (c *Client) acquire(ctx context.Context) (release func(), err error) {

@@ -92,6 +92,8 @@ func (s *Store) sentence(r attempt.Request, err error, status int, code string) 
 		return "the session token does not belong to the credentials: check s3.session_token, AWS_SESSION_TOKEN or the profile"
 	case "InvalidObjectState":
 		return "the object was moved to an archive: restore it, and take the table's folder out of the lifecycle rule that did it"
+	case "KMS.NotFoundException", "KMS.DisabledException", "KMS.KMSInvalidStateException", "KMS.InvalidStateException":
+		return "the KMS key can't be used: check s3.encryption.key_id, and that the key is enabled and in the bucket's region" + saying(err)
 	case "NotImplemented":
 		return where + " can't do this (" + code + "): use a storage that has " + r.Right + " as Amazon S3 does"
 	case "EntityTooLarge":
@@ -109,6 +111,9 @@ func (s *Store) sentence(r attempt.Request, err error, status int, code string) 
 		return notS3Sentence(where)
 	case s.mayPass(err) && s.client.opts.Attempts > 1:
 		return fmt.Sprintf("%s answers %s, %d times: look after the storage, or try again later%s", where, named(status, code), s.client.opts.Attempts, reference(err))
+	}
+	if strings.HasPrefix(code, "KMS.") {
+		return fmt.Sprintf("KMS refuses the key with %s: check s3.encryption.key_id, and that kms:GenerateDataKey and kms:Decrypt are allowed on it%s%s", code, saying(err), reference(err))
 	}
 	return fmt.Sprintf("%s refuses it with %s%s%s", where, named(status, code), saying(err), reference(err))
 }

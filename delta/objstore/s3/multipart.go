@@ -55,6 +55,7 @@ func (s *Store) createUpload(ctx context.Context, w *write) (id string, err erro
 	err = s.call(ctx, w.Request, func(ctx context.Context) error {
 		out, err := s.client.api.CreateMultipartUpload(ctx, &s3.CreateMultipartUploadInput{
 			Bucket: &s.bucket, Key: s.object(w.Key), Metadata: w.metadata(), ChecksumAlgorithm: s.client.checksum(),
+			ServerSideEncryption: s.client.opts.Encryption.sse(), SSEKMSKeyId: s.client.opts.Encryption.key(), BucketKeyEnabled: s.client.opts.Encryption.bucketKey(),
 		})
 		if err == nil {
 			id = aws.ToString(out.UploadId)

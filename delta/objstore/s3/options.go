@@ -42,6 +42,15 @@ type Options struct {
 	// made again where there are other ones. nil: they are always the same.
 	Renew func() (accessKeyID, secretAccessKey, sessionToken string, err error) `json:"-"`
 
+	// Role, where it is set, is what these credentials, or the environment's, are
+	// exchanged for.
+	Role Role
+	// Encryption is asked for with every object that is written.
+	Encryption Encryption
+	// FIPS and DualStack choose among Amazon's endpoints: those with validated
+	// cryptography, those of IPv6 and IPv4.
+	FIPS, DualStack bool
+
 	// CAFile is a PEM file of the authorities that sign the storage's certificate.
 	// Default: AWS_CA_BUNDLE's, else those of the system.
 	CAFile string
@@ -104,7 +113,16 @@ func (o Options) withDefaults() (Options, error) {
 	if o.SessionToken != "" && o.AccessKeyID == "" {
 		return o, fmt.Errorf("%w: s3.session_token belongs to an s3.access_key_id", ErrOptions)
 	}
+	if err := o.Role.check(); err != nil {
+		return o, err
+	}
+	if err := o.Encryption.check(); err != nil {
+		return o, err
+	}
 	if o.Endpoint != "" {
+		if o.FIPS || o.DualStack {
+			return o, fmt.Errorf("%w: s3.fips and s3.dualstack choose among Amazon's endpoints, and s3.endpoint is set", ErrOptions)
+		}
 		return o, checkEndpoint(o.Endpoint)
 	}
 	return o, nil

@@ -45,6 +45,7 @@ func (s *Store) Probe(ctx context.Context) error {
 		err := s.call(ctx, r, func(ctx context.Context) error {
 			out, err := s.client.api.PutObject(ctx, &s3.PutObjectInput{
 				Bucket: &s.bucket, Key: s.object(probeKey), Body: strings.NewReader(probeText), IfNoneMatch: aws.String(ifAbsent),
+				ServerSideEncryption: s.client.opts.Encryption.sse(), SSEKMSKeyId: s.client.opts.Encryption.key(), BucketKeyEnabled: s.client.opts.Encryption.bucketKey(),
 			})
 			status, _ := answerOf(err)
 			if refused = status == http.StatusPreconditionFailed; refused {

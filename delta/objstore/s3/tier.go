@@ -54,7 +54,8 @@ func (s *Store) SetClass(ctx context.Context, key, class string) error {
 	applied, err := s.service.Do(ctx, r, func(ctx context.Context) error {
 		_, err := s.client.api.CopyObject(ctx, &s3.CopyObjectInput{
 			Bucket: &s.bucket, Key: s.object(key), CopySource: aws.String(from), StorageClass: types.StorageClass(class),
-			MetadataDirective: types.MetadataDirectiveCopy,
+			MetadataDirective:    types.MetadataDirectiveCopy,
+			ServerSideEncryption: s.client.opts.Encryption.sse(), SSEKMSKeyId: s.client.opts.Encryption.key(), BucketKeyEnabled: s.client.opts.Encryption.bucketKey(),
 		})
 		return err
 	})

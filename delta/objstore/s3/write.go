@@ -82,6 +82,7 @@ func (s *Store) putWhole(ctx context.Context, w *write) error {
 		_, err := s.client.api.PutObject(ctx, &s3.PutObjectInput{
 			Bucket: &s.bucket, Key: s.object(w.Key), Body: bytes.NewReader(w.data),
 			IfNoneMatch: w.condition(), Metadata: w.metadata(),
+			ServerSideEncryption: s.client.opts.Encryption.sse(), SSEKMSKeyId: s.client.opts.Encryption.key(), BucketKeyEnabled: s.client.opts.Encryption.bucketKey(),
 		})
 		return err
 	})
