@@ -73,6 +73,15 @@ func startProcessIn(t testing.TB, environment []string, name string, args ...str
 		t.Fatal(err)
 	}
 	p.stdout, p.cmd.Stdout = out, in
+	if path, err := buildBinary(); err == nil && name == path {
+		seen := &watcher{}
+		p.cmd.Stderr = io.MultiWriter(p.errors, seen)
+		p.stdout = struct {
+			io.Reader
+			io.Closer
+		}{io.TeeReader(out, seen), out}
+		t.Cleanup(func() { seen.check(t, args, p.cmd.Env) }) // after the one below: it has ended then
+	}
 	if err := p.cmd.Start(); err != nil {
 		t.Fatalf("start %s: %v", name, err)
 	}

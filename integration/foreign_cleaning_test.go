@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -34,7 +33,7 @@ func (r *rig) age() {
 func (r *rig) checkSays(code int, more ...string) string {
 	r.t.Helper()
 	var out bytes.Buffer
-	c := exec.Command(binary(r.t), append([]string{"check", "--table", r.store.Store.String(), "--format", "csv"}, more...)...)
+	c := program(r.t, append([]string{"check", "--table", r.store.Store.String(), "--format", "csv"}, more...)...)
 	c.Stdout, c.Stderr = &out, &out
 	if err := c.Run(); c.ProcessState == nil {
 		r.t.Fatal(err)

@@ -30,9 +30,9 @@ type broker struct {
 	// behind is told to come to front, where a test may put a cable. At old the certificate
 	// has expired.
 	address, secure, mutual, tokens, behind, front, old string
-	process                                        *process
-	serves                                         chan bool // once; false where it ended before
-	output                                         *tail
+	process                                             *process
+	serves                                              chan bool // once; false where it ended before
+	output                                              *tail
 	// heap is the most memory of the Java machine (512m), replicas how many of each
 	// partition there are (1).
 	heap     string

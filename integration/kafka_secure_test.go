@@ -11,13 +11,15 @@ import (
 	"encoding/base64"
 	"encoding/pem"
 	"fmt"
+	"io"
 	"math/big"
 	"net"
+	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -176,7 +178,7 @@ tables:
 		if err := os.WriteFile(config, []byte(strings.Replace(text, "DEAD", deadLetter, 1)), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		out, err := exec.Command(binary(t), "ingest", "--until-end", "--now", r.clock.Format(time.RFC3339), "-c", config).CombinedOutput()
+		out, err := program(t, "ingest", "--until-end", "--now", r.clock.Format(time.RFC3339), "-c", config).CombinedOutput()
 		if strings.Contains(string(out), brokerPassword) {
 			t.Errorf("the password is printed:\n%s", out)
 		}
@@ -462,13 +464,50 @@ tables:
 		return path
 	}
 	args := []string{"ingest", "--until-end", "--now", r.clock.Format(time.RFC3339), "--log-level", "debug", "-c"}
-	out, err := exec.Command(binary(t), append(slices.Clone(args), configure("wrong"))...).CombinedOutput()
+	out, err := program(t, append(slices.Clone(args), configure("wrong"))...).CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "SASL_AUTHENTICATION_FAILED") || r.exists() {
 		t.Errorf("with a wrong password: %v\n%s", err, out)
 	}
-	out, err = exec.Command(binary(t), append(args, configure(brokerPassword))...).CombinedOutput()
+	out, err = program(t, append(args, configure(brokerPassword))...).CombinedOutput()
 	if err != nil || strings.Contains(string(out), brokerPassword) {
 		t.Errorf("with the right password: %v\n%s", err, out)
 	}
 	s.check(r, "2022-07-15")
+
+	// Nothing that the program serves, dumps or stores has the password either.
+	config := configure(brokerPassword)
+	var all watcher
+	for _, command := range []string{"show", "check"} {
+		out, err := program(t, "config", command, "-c", config).CombinedOutput()
+		if err != nil {
+			t.Errorf("config %s: %v\n%s", command, err, out)
+		}
+		all.Write(out)
+	}
+	address := freePorts(t, 1)[0]
+	p := startProcess(t, binary(t), "ingest", "-c", config, "--http", address, "--log-level", "debug")
+	go io.Copy(io.Discard, p.stdout)
+	pages := map[string]string{}
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end) && len(pages) < 5; time.Sleep(100 * time.Millisecond) {
+		for _, page := range []string{"healthz", "readyz", "metrics", "status", "none"} {
+			answer, err := http.Get("http://" + address + "/" + page)
+			if err != nil {
+				continue
+			}
+			body, err := io.ReadAll(answer.Body)
+			answer.Body.Close()
+			if err == nil && (answer.StatusCode == 200 || page == "none") {
+				pages[page] = fmt.Sprint(answer.Header, string(body))
+			}
+		}
+	}
+	if len(pages) < 5 || !strings.Contains(pages["metrics"], "gscd_") || !strings.Contains(pages["status"], "orders") {
+		t.Errorf("pages: %v", pages)
+	}
+	for _, text := range pages {
+		all.Write([]byte(text))
+	}
+	p.end(t, syscall.SIGQUIT) // every goroutine is dumped; the process's own check reads that
+	all.Write(filesBelow(t, strings.TrimPrefix(r.store.Store.String(), "file://")))
+	all.check(t, []string{"ingest", "-c", config}, nil)
 }

@@ -96,7 +96,7 @@ func isFile(path string) bool {
 // gscdFails runs a command that must fail, and gives what it said and its code.
 func gscdFails(t *testing.T, environment []string, args ...string) (said string, code int) {
 	t.Helper()
-	c := exec.Command(binary(t), args...)
+	c := program(t, args...)
 	c.Env = append(os.Environ(), environment...)
 	out, err := c.CombinedOutput()
 	var exit *exec.ExitError

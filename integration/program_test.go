@@ -44,7 +44,7 @@ func gscd(t testing.TB, args ...string) []byte {
 func gscdIn(t testing.TB, environment []string, args ...string) []byte {
 	t.Helper()
 	var out, faults bytes.Buffer
-	c := exec.Command(binary(t), args...)
+	c := program(t, args...)
 	c.Env = append(os.Environ(), environment...)
 	c.Stdout, c.Stderr = &out, &faults
 	if err := c.Run(); err != nil {

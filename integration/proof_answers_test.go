@@ -41,7 +41,7 @@ func testBrokenAnswers(t *testing.T, b *broker) {
 	names := map[int]string{cutBody: "cut", shortBody: "short", breakOff: "no answer to"}
 	run := func(args ...string) ([]byte, string, int) {
 		var out, faults bytes.Buffer
-		c := exec.Command(binary(t), args...)
+		c := program(t, args...)
 		c.Env = append(os.Environ(), f.environment(proxy.URL)...)
 		c.Stdout, c.Stderr = &out, &faults
 		if err := c.Run(); err != nil && c.ProcessState == nil {

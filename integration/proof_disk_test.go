@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -187,7 +186,7 @@ func TestTempFolder(t *testing.T) {
 		}
 	}
 	run := func(args ...string) (string, int) {
-		c, out := exec.Command(binary(t), args...), &bytes.Buffer{}
+		c, out := program(t, args...), &bytes.Buffer{}
 		c.Stdout, c.Stderr = out, out
 		if err := c.Run(); err != nil && c.ProcessState == nil {
 			t.Fatal(err)

@@ -59,7 +59,7 @@ func TestS3Ingest(t *testing.T) {
 	}
 	killed := 0
 	for k := range 8 {
-		c := exec.Command(binary(t), args...)
+		c := program(t, args...)
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -155,7 +155,7 @@ func TestS3Outage(t *testing.T) {
 	for _, path := range stream.paths(t) {
 		args = append(args, "--input", path)
 	}
-	c, out := exec.Command(binary(t), args...), &tail{}
+	c, out := program(t, args...), &tail{}
 	c.Stderr = out
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
@@ -196,7 +196,7 @@ func TestS3TwoIngesters(t *testing.T) {
 	var running []*exec.Cmd
 	var outputs []*tail
 	for range 3 {
-		c, out := exec.Command(binary(t), args...), &tail{}
+		c, out := program(t, args...), &tail{}
 		c.Stderr = out
 		if err := c.Start(); err != nil {
 			t.Fatal(err)

@@ -5,7 +5,6 @@ package integration
 import (
 	"bytes"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 )
@@ -18,7 +17,7 @@ func TestOutsideInS3(t *testing.T) {
 	run := func(args ...string) (stdout, stderr string, code int) {
 		t.Helper()
 		var out, faults bytes.Buffer
-		c := exec.Command(binary(t), args...)
+		c := program(t, args...)
 		c.Env, c.Stdout, c.Stderr = environment, &out, &faults
 		if err := c.Run(); err != nil && c.ProcessState == nil {
 			t.Fatal(err)

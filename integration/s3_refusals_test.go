@@ -48,7 +48,7 @@ func TestS3Refusals(t *testing.T) {
 	}
 	refused := func(t *testing.T, args, environment []string, code int, says ...string) {
 		t.Helper()
-		c := exec.Command(binary(t), args...)
+		c := program(t, args...)
 		c.Env = append(os.Environ(), environment...)
 		out := &tail{}
 		c.Stdout, c.Stderr = out, out
