@@ -7,7 +7,11 @@ import (
 // Differences gives the keys outside of tables whose values differ between two
 // configurations, in the order of the file.
 func (c *Config) Differences(other *Config) []string {
-	return differences(reflect.ValueOf(c).Elem(), reflect.ValueOf(other).Elem(), "")
+	keys := differences(reflect.ValueOf(c).Elem(), reflect.ValueOf(other).Elem(), "")
+	if !reflect.DeepEqual(c.Notify, other.Notify) {
+		keys = append(keys, "notify")
+	}
+	return keys
 }
 
 func differences(a, b reflect.Value, prefix string) (keys []string) {

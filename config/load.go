@@ -55,6 +55,7 @@ type Checks struct {
 // document is the file. Tables wait until their defaults are known.
 type document struct {
 	Config   `yaml:",inline"`
+	Notify   ast.Node `yaml:"notify"`
 	Defaults Settings `yaml:"defaults"`
 	Tables   ast.Node `yaml:"tables"`
 }
@@ -69,6 +70,7 @@ func Load(in Input) (*Config, error) {
 	r.flags(in.Flags, "", reflect.ValueOf(&doc).Elem())
 	cfg := &doc.Config
 	r.tables(&doc, cfg)
+	r.notifications(doc.Notify, cfg)
 	r.onlyTable(in.Flags, &doc, cfg)
 	r.validate(cfg, in.Checks)
 	if len(r.faults) > 0 {
@@ -225,7 +227,7 @@ func envPaths() map[string]string {
 	paths := map[string]string{}
 	var doc document
 	walk(reflect.ValueOf(&doc).Elem(), "", func(p string, _ field) {
-		if p != "tables" {
+		if p != "tables" && p != "notify" {
 			paths[envPrefix+strings.ToUpper(strings.ReplaceAll(p, ".", "_"))] = p
 		}
 	})

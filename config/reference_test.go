@@ -118,6 +118,10 @@ func reference(t *testing.T) (sections []referenceSection) {
 	slices.SortStableFunc(settings, func(x, y referenceKey) int { return strings.Compare(x.path, y.path) })
 	return append(sections,
 		referenceSection{
+			title: "notify", variables: "-", keys: keysBelow(reflect.TypeFor[Notify](), "", comments),
+			text: "A list of [sinks](../notifications.md); each has one of `webhook`, `topic` and `exec`. They have no variable.",
+		},
+		referenceSection{
 			title: "tables", variables: "-", keys: keysBelow(reflect.TypeFor[Table](), "", comments),
 			text: "A list; these keys belong to one table alone, and have no variable.",
 		},

@@ -22,6 +22,8 @@ type Config struct {
 	Calendar Calendar `yaml:"calendar"`
 	HTTP     HTTP     `yaml:"http"`
 	Process  Process  `yaml:"process"`
+	// Notify are the sinks that are told of events; their names differ.
+	Notify []Notify `yaml:"-"`
 	// Tables have names that differ and locations that differ.
 	Tables []Table `yaml:"-"`
 }

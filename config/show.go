@@ -16,6 +16,13 @@ import (
 // with all its settings, in a fixed order, secrets masked.
 func (c *Config) Show(w io.Writer) error {
 	doc := sectionYAML(reflect.ValueOf(c).Elem())
+	if len(c.Notify) > 0 {
+		sinks := []yaml.MapSlice{}
+		for i := range c.Notify {
+			sinks = append(sinks, sectionYAML(reflect.ValueOf(&c.Notify[i]).Elem()))
+		}
+		doc = append(doc, yaml.MapItem{Key: "notify", Value: sinks})
+	}
 	tables := []yaml.MapSlice{}
 	for i := range c.Tables {
 		tables = append(tables, sectionYAML(reflect.ValueOf(&c.Tables[i]).Elem()))

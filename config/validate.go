@@ -96,6 +96,7 @@ func (r *reader) validate(cfg *Config, checks Checks) {
 		}
 	}
 	r.validateTogether(cfg.Tables)
+	r.validateNotify(cfg)
 }
 
 // validateTransform checks filters and transforms.
@@ -139,13 +140,17 @@ func (r *reader) validateSchemaTopic(t *Table, p string) {
 	}
 }
 
-func (r *reader) validateKafka(k *Kafka) {
-	for i, b := range k.Brokers {
+func (r *reader) validateBrokers(setting string, brokers []string) {
+	for i, b := range brokers {
 		host, port, err := net.SplitHostPort(b)
 		if n, perr := strconv.Atoi(port); err != nil || perr != nil || host == "" || n < 1 || n > 65535 {
-			r.at(fmt.Sprintf("kafka.brokers[%d]", i), "%q is no broker: write HOST:PORT, e.g. kafka:9092", b)
+			r.at(fmt.Sprintf("%s[%d]", setting, i), "%q is no broker: write HOST:PORT, e.g. kafka:9092", b)
 		}
 	}
+}
+
+func (r *reader) validateKafka(k *Kafka) {
+	r.validateBrokers("kafka.brokers", k.Brokers)
 	if t := k.TLS; t != nil && (t.CertFile == "") != (t.KeyFile == "") {
 		r.at("kafka.tls", "cert_file and key_file go together")
 	}

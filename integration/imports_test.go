@@ -79,6 +79,9 @@ var layers = []rule{
 	{"slice/mysql", []string{"capture/source", "capture/event", "ddl", "delta", "ingest", "slice"}},
 	{"server", []string{"ingest", "delta", "snapshotter", "drift", "progress", "savepoint", "query"}},
 
+	// It watches as an observer of ingest does, and reads the map of what it missed.
+	{"notify", []string{"delta", "ingest", "progress", "savepoint", "snapshotter"}},
+
 	// Which event deleted a row is in the delete markers alone, and which label a change waited for in held files.
 	{"query", []string{"delta", "savepoint", "snapshotter", "drift", "progress", "ingest/marker"}},
 	// What it writes to, and what of: a topic, and the changes of a table.

@@ -49,6 +49,13 @@ var (
 	kafkaFetched  = counter("gscd_kafka_fetched_bytes_total", "Bytes that the brokers have sent, as they came over the wire.")
 )
 
+// What is told of each sink of notifications.
+var (
+	notifications     = counter("gscd_notifications_total", "Attempts to tell a sink of an event, by result: delivered, failed.", "sink", "result")
+	notifyUndelivered = gauge("gscd_notifications_undelivered", "Events that a sink was not told yet.", "sink")
+	notifyOldest      = gauge("gscd_notifications_oldest_seconds", "For how long the first event that a sink was not told has waited, 0 where none does.", "sink")
+)
+
 // What is told of each table.
 var (
 	tableRunning = gauge("gscd_table_running", "1 where the table has loaded its state and runs.", "table")
@@ -151,6 +158,23 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 			out.put(kafkaRequests, float64(n), request)
 		}
 		out.put(kafkaFetched, float64(traffic.Fetched))
+	}
+	if s.o.Notifications != nil {
+		out.notified(s.o.Notifications())
+	}
+}
+
+// notified tells of the sinks of notifications.
+func (out sink) notified(list []Notified) {
+	for _, n := range list {
+		age := 0.
+		if !n.Oldest.IsZero() {
+			age = time.Since(n.Oldest).Seconds()
+		}
+		out.put(notifications, float64(n.Delivered), n.Sink, "delivered")
+		out.put(notifications, float64(n.Failed), n.Sink, "failed")
+		out.put(notifyUndelivered, float64(n.Undelivered), n.Sink)
+		out.put(notifyOldest, age, n.Sink)
 	}
 }
 

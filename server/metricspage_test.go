@@ -27,7 +27,7 @@ tables, topics and partitions are those of the configuration. The metrics of the
 `
 
 // metricsGroups are the tables of the page, by what their metrics are of.
-var metricsGroups = []struct{ title, label string }{{"The process", ""}, {"Each table", "table"}, {"Each partition", "partition"}}
+var metricsGroups = []struct{ title, label string }{{"The process", ""}, {"Each sink of notifications", "sink"}, {"Each table", "table"}, {"Each partition", "partition"}}
 
 // family is one metric as a table at work shows it.
 type family struct {
@@ -58,9 +58,9 @@ func families(t *testing.T) (own []family) {
 	return own
 }
 
-// group is the label that a metric is of: partition, table, or "" for the process.
+// group is the label that a metric is of: partition, table, sink, or "" for the process.
 func (f family) group() string {
-	for _, of := range []string{"partition", "table"} {
+	for _, of := range []string{"partition", "table", "sink"} {
 		if slices.Contains(f.labels, of) {
 			return of
 		}

@@ -27,7 +27,11 @@ type Options struct {
 	Build map[string]string
 	// Traffic, where set, gives what was exchanged with the brokers so far.
 	Traffic func() Traffic
-	Log     *zap.Logger
+	// Notifications, where set, gives how each sink of notifications stands.
+	Notifications func() []Notified
+	// Failed, where set, is told of each table that has failed and is not started again.
+	Failed func(table, address string, err error)
+	Log    *zap.Logger
 
 	// stalledAfter is for how long a table may be silent (0: stalledAfter).
 	stalledAfter time.Duration
@@ -39,6 +43,15 @@ type Traffic struct {
 	Requests map[string]int64
 	// Fetched are bytes on the wire.
 	Fetched int64
+}
+
+// Notified is how a sink of notifications stands: attempts since the start, events that
+// wait, and since when the first of them does (zero: none waits).
+type Notified struct {
+	Sink              string
+	Delivered, Failed int64
+	Undelivered       int
+	Oldest            time.Time
 }
 
 // stalledAfter is for how long nothing may be heard of a table at work. A lane
@@ -208,6 +221,9 @@ func (r *run) ended(t *table, err error) {
 		r.o.Log.Warn("the table was stopped for the new configuration, with an error", zap.String("table", t.Name), zap.Error(err))
 	case err != nil:
 		t.become(Failed, err)
+		if r.o.Failed != nil {
+			r.o.Failed(t.Name, t.Address, err)
+		}
 		if len(r.tables) > 1 && r.fault == nil {
 			r.o.Log.Error("the table has stopped; the others go on", zap.String("table", t.Name), zap.Error(err))
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/gscd-io/gscd/ingest/decode"
 	"github.com/gscd-io/gscd/ingest/kafka"
 	"github.com/gscd-io/gscd/ingest/registry"
+	"github.com/gscd-io/gscd/notify"
 	"github.com/gscd-io/gscd/snapshotter"
 )
 
@@ -50,6 +51,8 @@ type app struct {
 	clusters clusters
 	// traffic is that of all of them.
 	traffic kafka.Traffic
+	// notifier is nil where nobody is to be told of events.
+	notifier *notify.Notifier
 }
 
 // globalFlags are the flags of every command.

@@ -26,6 +26,7 @@ var commands = []newCommand{
 	newIngestCommand,
 	newCaptureCommand,
 	newRecordCommand,
+	newNotifyCommand,
 	newStatusCommand,
 	newSnapshotsCommand,
 	newWaitCommand,

@@ -125,6 +125,12 @@ func (a *app) ingest(ctx context.Context, cfg *config.Config, f *ingestFlags, fl
 	if err != nil {
 		return err
 	}
+	notifier, closeNotifier, err := a.notifierOf(cfg)
+	if err != nil {
+		return err
+	}
+	defer closeNotifier()
+	a.notifier = notifier
 	build := map[string]string{}
 	for _, item := range buildVersion() {
 		build[item.Name] = fmt.Sprint(item.Value)
@@ -132,7 +138,7 @@ func (a *app) ingest(ctx context.Context, cfg *config.Config, f *ingestFlags, fl
 	build["version"] = build["gscd"]
 	s := server.New(server.Options{
 		HTTP: cfg.HTTP.Address, BatchMemory: int64(cfg.Process.BatchMemory), HeavyTasks: cfg.Process.HeavyTasks,
-		Build: build, Log: a.log,
+		Build: build, Log: a.log, Notifications: notified(notifier), Failed: a.tableFailed,
 		Traffic: func() server.Traffic {
 			requests, fetched := a.traffic.Count()
 			return server.Traffic{Requests: requests, Fetched: fetched}

@@ -15,10 +15,17 @@ import (
 	"github.com/gscd-io/gscd/server"
 )
 
-// runner is a table's lane, and what it reads from.
+// runner is a table's lane, and what it reads from. rest is called when the lane has ended.
 type runner struct {
 	*ingest.Lane
-	io.Closer
+	source io.Closer
+	rest   func()
+}
+
+// Close is server.Runner's.
+func (r runner) Close() error {
+	r.rest()
+	return r.source.Close()
 }
 
 // specs are the tables of a configuration as the server runs them. The error
@@ -97,7 +104,7 @@ func (a *app) spec(t *config.Table, o ingest.Options) (server.Spec, error) {
 }
 
 // laneOf makes the lane of a table with what it shares with the others.
-func laneOf(o ingest.Options, source ingest.Source, with server.Shared) (*ingest.Lane, error) {
+func (a *app) laneOf(ctx context.Context, t *config.Table, o ingest.Options, source ingest.Source, closer io.Closer, with server.Shared) (server.Runner, error) {
 	o.Budget, o.Gate = with.Budget, with.Gate
 	if shown, ok := o.Observer.(*laneStep); ok {
 		shown.Observer = with.Observer
@@ -105,7 +112,15 @@ func laneOf(o ingest.Options, source ingest.Source, with server.Shared) (*ingest
 		o.Observer = with.Observer
 	}
 	o.Store, o.DeadLetterStore = with.Count(o.Store), with.Count(o.DeadLetterStore)
-	return ingest.New(o, source)
+	rest, err := a.watch(ctx, t, &o)
+	if err != nil {
+		return nil, fmt.Errorf("table %s: %w", t.Name, err)
+	}
+	lane, err := ingest.New(o, source)
+	if err != nil {
+		return nil, fmt.Errorf("table %s: %w", t.Name, err)
+	}
+	return runner{lane, closer, rest}, nil
 }
 
 // recordedSpec is a table that reads a recording; file is to be closed.
@@ -126,9 +141,8 @@ func (a *app) recordedSpec(ctx context.Context, t *config.Table, o ingest.Option
 		o.SchemaTopic.Open = recordedSchemas(t, files)
 	}
 	spec, err := a.spec(t, o)
-	spec.Open = func(_ context.Context, with server.Shared) (server.Runner, error) {
-		lane, err := laneOf(o, r, with)
-		return runner{lane, io.NopCloser(nil)}, err
+	spec.Open = func(ctx context.Context, with server.Shared) (server.Runner, error) {
+		return a.laneOf(ctx, t, o, r, io.NopCloser(nil), with)
 	}
 	return spec, r, err
 }
@@ -158,12 +172,12 @@ func (a *app) kafkaSpec(cfg *config.Config, t *config.Table, o ingest.Options) (
 		}
 		return nil
 	}
-	spec.Open = func(_ context.Context, with server.Shared) (server.Runner, error) {
-		lane, err := laneOf(o, consumer, with)
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("table %s: %w", t.Name, err), consumer.Close())
+	spec.Open = func(ctx context.Context, with server.Shared) (server.Runner, error) {
+		lane, err := a.laneOf(ctx, t, o, consumer, consumer, with)
+		if err != nil && !server.Retryable(err) {
+			err = errors.Join(err, consumer.Close())
 		}
-		return runner{lane, consumer}, nil
+		return lane, err
 	}
 	return spec, nil
 }
