@@ -14,49 +14,55 @@ import (
 
 // Notify is whom the program tells what happens to tables: one of Webhook, Topic and Exec.
 type Notify struct {
-	// Name is the sink's in metrics, logs and the objects that keep what it was told.
-	// Default: webhook, topic or exec.
+	// Name of the sink in metrics, logs, and the object that keeps what it was told; names
+	// differ. Default: `webhook`, `topic` or `exec`.
 	Name string `yaml:"name"`
-	// On are the events to tell; default all.
+	// Events to tell, of `seal`, `late`, `stall`, `rolled_back`, `failed`; default all.
 	On []string `yaml:"on"`
-	// Tables are configured names; default all.
+	// Configured names of the tables; default all.
 	Tables []string `yaml:"tables"`
-	// LateChanges is from how many late changes of an open label on late is told.
+	// From how many late changes of an open label on `late` is told.
 	LateChanges int `yaml:"late_changes" default:"1"`
-	// StallAfter is how long a seal may be due before stall is told.
-	StallAfter time.Duration  `yaml:"stall_after" default:"30m"`
-	Webhook    *NotifyWebhook `yaml:"webhook"`
-	Topic      *NotifyTopic   `yaml:"topic"`
-	Exec       *NotifyExec    `yaml:"exec"`
+	// How long a seal may be due by the clock before `stall` is told.
+	StallAfter time.Duration `yaml:"stall_after" default:"30m"`
+	// Webhook, Topic, Exec: nil where the section is absent.
+	Webhook *NotifyWebhook `yaml:"webhook"`
+	Topic   *NotifyTopic   `yaml:"topic"`
+	Exec    *NotifyExec    `yaml:"exec"`
 }
 
 // NotifyWebhook is an address that events are posted to.
 type NotifyWebhook struct {
-	// URL is https, or http on this host. URLFile is a file that holds it, for one that is
-	// a secret itself.
-	URL     string `yaml:"url"`
+	// Address to post to: `https`, or `http` on this host.
+	URL string `yaml:"url"`
+	// File that holds the address, for one that is a secret itself.
 	URLFile string `yaml:"url_file"`
-	// SecretFile, or the variable SecretEnv, has the key that requests are signed with, KeyID
-	// its name for the receiver.
+	// File with the key that requests are signed with; neither it nor `secret_env`: they are
+	// not signed.
 	SecretFile string `yaml:"secret_file"`
-	SecretEnv  string `yaml:"secret_env"`
-	KeyID      string `yaml:"key_id" default:"gscd"`
-	// CAFile is a PEM file of the authorities that sign the receiver's certificate.
-	CAFile  string        `yaml:"ca_file"`
+	// Name of the variable that has the key.
+	SecretEnv string `yaml:"secret_env"`
+	// Name of the key for the receiver.
+	KeyID string `yaml:"key_id" default:"gscd"`
+	// PEM file of the authorities that sign the receiver's certificate.
+	CAFile string `yaml:"ca_file"`
+	// Longest time for an answer.
 	Timeout time.Duration `yaml:"timeout" default:"10s"`
 }
 
 // NotifyTopic is a topic that events are written to.
 type NotifyTopic struct {
+	// The topic; it must exist.
 	Name string `yaml:"name"`
-	// Brokers other than kafka.brokers; TLS and login are those of the section kafka.
+	// Addresses `host:port` other than `kafka.brokers`; TLS and login are those of the section `kafka`.
 	Brokers []string `yaml:"brokers"`
 }
 
 // NotifyExec is a program that is run for each event.
 type NotifyExec struct {
-	// Command is the program and its arguments; no shell reads them.
-	Command []string      `yaml:"command"`
+	// The program and its arguments; no shell reads them.
+	Command []string `yaml:"command"`
+	// Longest run; then it is killed with all that it has started.
 	Timeout time.Duration `yaml:"timeout" default:"30s"`
 }
 
