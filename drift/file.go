@@ -11,6 +11,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/gscd-io/gscd/delta/selfsum"
+	"github.com/gscd-io/gscd/format"
 	"github.com/gscd-io/gscd/ingest/change"
 	"github.com/gscd-io/gscd/snapshotter"
 )
@@ -54,7 +55,12 @@ type Entry struct {
 }
 
 // magic begins every held file, before compression.
-var magic = []byte("gscd held 1\n")
+const (
+	magicName = "gscd held"
+	version   = 1
+)
+
+var magic = fmt.Appendf(nil, "%s %d\n", magicName, version)
 
 // maxEntry bounds what a length in a file may claim.
 const maxEntry = 256 << 20
@@ -156,7 +162,12 @@ func newScanner(file File, data []byte) (*scanner, error) {
 	}
 	s := &scanner{file: file, z: z, r: &byteReader{Reader: z}}
 	got := make([]byte, len(magic))
-	if _, err := io.ReadFull(s.r, got); err != nil || !bytes.Equal(got, magic) {
+	_, err = io.ReadFull(s.r, got)
+	if _, _, newer := format.CheckHead("held file "+file.Key, got, magicName, version); newer != nil {
+		z.Close()
+		return nil, newer
+	}
+	if err != nil || !bytes.Equal(got, magic) {
 		z.Close()
 		return nil, fmt.Errorf("%w: %s does not begin as one", ErrCorrupt, file.Key)
 	}

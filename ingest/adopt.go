@@ -195,7 +195,7 @@ func (l *Lane) knownState(label snapshotter.Label) error {
 	if err != nil {
 		return err
 	}
-	settings, err := savepoint.SettingsOf(l.base)
+	settings, err := savepoint.ReadSettings(l.ctx, l.table, l.base)
 	if err == nil {
 		if err := l.checkSettings(settings); err != nil {
 			return err

@@ -93,7 +93,7 @@ func (l *Lane) loadState() error {
 	if l.base, err = l.table.Snapshot(l.ctx); err != nil {
 		return fmt.Errorf("open table %s: %w", l.o.Name, l.explainUnreadable(err))
 	}
-	settings, err := savepoint.SettingsOf(l.base)
+	settings, err := savepoint.ReadSettings(l.ctx, l.table, l.base)
 	if err != nil {
 		return fmt.Errorf("table %s: %w", l.o.Name, l.explainLost(err))
 	}

@@ -59,7 +59,7 @@ func SetOffsets(ctx context.Context, store objstore.Store, h OffsetsByHand) (*Of
 		if err != nil {
 			return nil, err
 		}
-		settings, err := savepoint.SettingsOf(s)
+		settings, err := savepoint.ReadSettings(ctx, table, s)
 		if err != nil {
 			return nil, err
 		}

@@ -157,7 +157,7 @@ func (l *Lane) loadForSlice() error {
 	if l.base, err = l.table.Snapshot(l.ctx); err != nil {
 		return l.explainUnreadable(err)
 	}
-	settings, err := savepoint.SettingsOf(l.base)
+	settings, err := savepoint.ReadSettings(l.ctx, l.table, l.base)
 	if err != nil {
 		return l.explainLost(err)
 	}

@@ -66,11 +66,12 @@ var layers = []rule{
 	{"ingest/registry", []string{"ingest/decode"}},
 	{"ingest/recording", []string{"ingest/change"}},
 
+	{"format", nil}, // versions of what gscd keeps beside Delta's files: whoever reads such a thing refuses a newer one alike
 	{"snapshotter", []string{"ingest/change"}},
-	{"drift", []string{"snapshotter", "delta/objstore", "delta/selfsum", "ingest/change"}},
-	{"progress", []string{"snapshotter", "drift", "ingest/change"}},
-	{"savepoint", []string{"delta", "snapshotter", "drift", "progress", "ingest/change", "ingest/marker", "ingest/settled"}},
-	{"ingest", []string{"ingest", "ddl", "delta", "snapshotter", "drift", "progress", "savepoint"}},
+	{"drift", []string{"format", "snapshotter", "delta/objstore", "delta/selfsum", "ingest/change"}},
+	{"progress", []string{"format", "snapshotter", "drift", "ingest/change"}},
+	{"savepoint", []string{"format", "delta", "snapshotter", "drift", "progress", "ingest/change", "ingest/marker", "ingest/settled"}},
+	{"ingest", []string{"ingest", "format", "ddl", "delta", "snapshotter", "drift", "progress", "savepoint"}},
 	// What must be kept of files beside rows comes from outside.
 	{"maintain", []string{"delta", "savepoint", "snapshotter", "progress"}},
 	// Rows from outside, as ingest.LoadSlice takes them.
@@ -86,7 +87,7 @@ var layers = []rule{
 	{"query", []string{"delta", "savepoint", "snapshotter", "drift", "progress", "ingest/marker"}},
 	// What it writes to, and what of: a topic, and the changes of a table.
 	{"sink", []string{"delta", "savepoint", "snapshotter", "progress", "query", "ingest/kafka", "ingest/change"}},
-	{"scd2", []string{"delta", "savepoint", "snapshotter", "progress", "query", "ingest/marker"}},
+	{"scd2", []string{"format", "delta", "savepoint", "snapshotter", "progress", "query", "ingest/marker"}},
 	{"capture", []string{"ddl", "ingest/change", "ingest/decode", "ingest/kafka"}},
 
 	{"demo", []string{"bench", "capture", "delta", "drift", "ingest", "progress", "query", "savepoint", "scd2", "server", "snapshotter"}},

@@ -14,6 +14,7 @@ func TestProof(t *testing.T) {
 	}{
 		{"kills", testKills},
 		{"rolling restart", testRollingRestart},
+		{"rolling update", testRollingUpdate},
 		{"two owners", testTwoOwners},
 		{"paused process", testPausedProcess},
 		{"store faults", testStoreFaults},

@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/gscd-io/gscd/drift"
+	"github.com/gscd-io/gscd/format"
 	"github.com/gscd-io/gscd/ingest/change"
 	"github.com/gscd-io/gscd/snapshotter"
 )
@@ -453,10 +456,12 @@ func (p *Progress) Encode() (json.RawMessage, error) {
 }
 
 // Decode reads the "gscd" member of a commitInfo object. It gives nil without
-// an error where there is none.
+// an error where there is none. The error is a *format.Newer where a newer gscd
+// wrote it, or wraps ErrFormat.
 func Decode(commitInfo json.RawMessage) (*Progress, error) {
 	var info struct {
-		GSCD json.RawMessage `json:"gscd"`
+		GSCD   json.RawMessage `json:"gscd"`
+		Engine json.RawMessage `json:"engineInfo"`
 	}
 	if err := json.Unmarshal(commitInfo, &info); err != nil {
 		return nil, fmt.Errorf("read commitInfo: %w", err)
@@ -465,7 +470,10 @@ func Decode(commitInfo json.RawMessage) (*Progress, error) {
 		return nil, nil
 	}
 	p := &Progress{LastSeal: -1}
-	if err := json.Unmarshal(info.GSCD, p); err != nil {
+	if err := json.Unmarshal(info.GSCD, p); err != nil || p.FormatVersion > FormatVersion {
+		if newer := newerThan(info.GSCD, info.Engine); newer != nil {
+			return nil, newer
+		}
 		return nil, fmt.Errorf("read progress: %w", err)
 	}
 	if p.FormatVersion != FormatVersion {
@@ -475,6 +483,28 @@ func Decode(commitInfo json.RawMessage) (*Progress, error) {
 		return nil, fmt.Errorf("read progress: %w", err)
 	}
 	return p, nil
+}
+
+// newerThan tells a progress of a newer version, whose members may be of other types, from a damaged one.
+func newerThan(gscd, engine json.RawMessage) error {
+	var head struct {
+		FormatVersion int `json:"format_version"`
+	}
+	if err := json.Unmarshal(gscd, &head); err != nil || head.FormatVersion <= FormatVersion {
+		return nil //nolint:nilerr // it says no version: the caller's error tells what is wrong
+	}
+	return &format.Newer{
+		What: "the progress in commitInfo." + Key, Found: strconv.Itoa(head.FormatVersion), Known: strconv.Itoa(FormatVersion), Release: ReleaseOf(engine),
+	}
+}
+
+// ReleaseOf gives the release of gscd that the member engineInfo of a commitInfo names, "gscd/v0.3.0"; "" where it names none.
+func ReleaseOf(engineInfo json.RawMessage) string {
+	var name string
+	if err := json.Unmarshal(engineInfo, &name); err != nil || !strings.HasPrefix(name, "gscd/v") {
+		return ""
+	}
+	return name
 }
 
 // Clone copies a Progress so that the copy can be changed.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gscd-io/gscd/alloctest"
 	"github.com/gscd-io/gscd/drift"
+	"github.com/gscd-io/gscd/format"
 	"github.com/gscd-io/gscd/ingest/change"
 	"github.com/gscd-io/gscd/snapshotter"
 )
@@ -98,7 +99,8 @@ func TestDecodeRefuses(t *testing.T) {
 		is   error
 		says string
 	}{
-		{`{"gscd":{"format_version":2,"kind":"batch"}}`, ErrFormat, "version 2"},
+		{`{"gscd":{"format_version":2,"kind":"batch"}}`, format.ErrNewer, "the progress in commitInfo.gscd has version 2, this program knows 1: it was written by a newer gscd; use the release that wrote it or newer"},
+		{`{"gscd":{"format_version":3,"kind":["batch"]},"engineInfo":"gscd/v0.3.0"}`, format.ErrNewer, "has version 3, this program knows 1: it was written by a newer gscd; use gscd v0.3.0 or newer"},
 		{`{"gscd":{"kind":"batch"}}`, ErrFormat, "version 0"},
 		{`{"gscd":{"format_version":1,"state":{"first":5,"open":4}}}`, nil, "before the first"},
 		{`{"gscd":{"format_version":1,"state":{"partitions":[{"topic":"t","partition":1,"start":5,"next":4}]}}}`, nil, "t/1"},

@@ -13,6 +13,7 @@ import (
 	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/delta/deltalog"
 	"github.com/gscd-io/gscd/delta/objstore"
+	"github.com/gscd-io/gscd/format"
 	"github.com/gscd-io/gscd/progress"
 )
 
@@ -280,7 +281,7 @@ func (c *checker) checkMap(ctx context.Context) error {
 	}
 	m, err := Read(ctx, c.table, c.newest)
 	switch {
-	case errors.Is(err, ErrNewer):
+	case errors.Is(err, format.ErrNewer):
 		return err
 	case err == nil:
 		c.labels = m
@@ -298,9 +299,9 @@ func (c *checker) checkMap(ctx context.Context) error {
 // checkSettings looks whether the table still says that it is gscd's: without
 // that no command answers by label.
 func (c *checker) checkSettings(ctx context.Context) error {
-	_, err := SettingsOf(c.newest)
+	_, err := ReadSettings(ctx, c.table, c.newest)
 	_, written := c.newest.Txn(progress.AppID)
-	if err == nil || errors.Is(err, ErrNewer) || !written {
+	if err == nil || errors.Is(err, format.ErrNewer) || !written {
 		return err
 	}
 	c.lostSettings = true

@@ -14,6 +14,7 @@ import (
 	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/delta/objstore"
 	"github.com/gscd-io/gscd/delta/scan"
+	"github.com/gscd-io/gscd/format"
 )
 
 // ChecksumFolder is where the content checksums of savepoints lie, under names that are none
@@ -30,6 +31,9 @@ type Checksum struct {
 	Content
 }
 
+// checksumFormat is the version of the file.
+const checksumFormat = 1
+
 // checksumFile is what the file of a version holds. It depends on the version alone:
 // whoever writes it again writes the same bytes.
 type checksumFile struct {
@@ -43,7 +47,7 @@ func checksumKey(version int64) string { return fmt.Sprintf("%sv%d.json", Checks
 
 // file gives the bytes that record a checksum, and the number that binds them.
 func (c Checksum) file() (data []byte, bound int64) {
-	data, err := json.Marshal(checksumFile{1, c.Version, c.Rows, c.Text()})
+	data, err := json.Marshal(checksumFile{checksumFormat, c.Version, c.Rows, c.Text()})
 	if err != nil {
 		panic("savepoint: " + err.Error()) // numbers and digits
 	}
@@ -70,7 +74,11 @@ func ReadChecksum(ctx context.Context, store objstore.Store, s *delta.Snapshot, 
 		return c, true, fmt.Errorf("the checksum of version %d: %w", version, err)
 	}
 	var f checksumFile
-	content, good := Content{}, boundTo(data) == txn.Version && json.Unmarshal(data, &f) == nil && f.Version == version
+	bound := boundTo(data) == txn.Version
+	if newer := newerChecksum(key, data); bound && newer != nil {
+		return c, true, newer
+	}
+	content, good := Content{}, bound && json.Unmarshal(data, &f) == nil && f.Version == version
 	if good {
 		content, good = parseContent(f.Rows, f.Checksum)
 	}
@@ -78,6 +86,17 @@ func ReadChecksum(ctx context.Context, store objstore.Store, s *delta.Snapshot, 
 		return c, true, fmt.Errorf("the checksum of version %d: %w: %s is not the file that was recorded", version, delta.ErrCorrupt, key)
 	}
 	return Checksum{version, content}, true, nil
+}
+
+// newerChecksum refuses a file of a later form, whose other members may be of other types.
+func newerChecksum(key string, data []byte) error {
+	var head struct {
+		Format int `json:"format"`
+	}
+	if err := json.Unmarshal(data, &head); err != nil || head.Format <= checksumFormat {
+		return nil //nolint:nilerr // a damaged file is told from what follows
+	}
+	return &format.Newer{What: "checksum file " + key, Found: strconv.Itoa(head.Format), Known: strconv.Itoa(checksumFormat)}
 }
 
 // ChecksumOptions say how RecordChecksums works.

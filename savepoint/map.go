@@ -98,7 +98,7 @@ var (
 
 // Read gives the map of a snapshot. It reads one commit beside it.
 func Read(ctx context.Context, table *delta.Table, s *delta.Snapshot) (*Map, error) {
-	settings, err := SettingsOf(s)
+	settings, err := ReadSettings(ctx, table, s)
 	if err != nil {
 		return nil, err
 	}

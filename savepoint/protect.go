@@ -2,6 +2,7 @@ package savepoint
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/delta/action"
+	"github.com/gscd-io/gscd/format"
 )
 
 // ProtectedDays is for how long the table's properties keep other engines away
@@ -156,6 +158,9 @@ func restoreSettings(ctx context.Context, table *delta.Table, pins []Pin) (int64
 		s, err := table.SnapshotAt(ctx, p.Version)
 		if err == nil {
 			_, err = SettingsOf(s)
+		}
+		if errors.Is(err, format.ErrNewer) {
+			return 0, err // an older savepoint's settings would make the table look like an older program's
 		}
 		if err != nil {
 			continue // an older one may do

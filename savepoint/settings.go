@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/gscd-io/gscd/delta"
+	"github.com/gscd-io/gscd/format"
 	"github.com/gscd-io/gscd/progress"
 	"github.com/gscd-io/gscd/snapshotter"
 )
@@ -24,13 +25,8 @@ const (
 // formatVersion is the version of properties and map that this program writes.
 const formatVersion = "1"
 
-// What callers decide on.
-var (
-	// ErrForeign: the table is Delta, and not gscd's.
-	ErrForeign = errors.New("the table was not written by gscd")
-	// ErrNewer: a newer gscd wrote the table.
-	ErrNewer = errors.New("the table was written by a newer gscd")
-)
+// ErrForeign: the table is Delta, and not gscd's.
+var ErrForeign = errors.New("the table was not written by gscd")
 
 // Settings is what a gscd table says of itself.
 type Settings struct {
@@ -64,14 +60,34 @@ func (s Settings) Properties() map[string]string {
 	return m
 }
 
-// SettingsOf reads the settings of a table. The error wraps ErrForeign or ErrNewer.
+// ReadSettings reads the settings of a table as SettingsOf does; where a newer gscd wrote
+// them, the error names its release.
+func ReadSettings(ctx context.Context, table *delta.Table, s *delta.Snapshot) (*Settings, error) {
+	settings, err := SettingsOf(s)
+	var newer *format.Newer
+	if !errors.As(err, &newer) {
+		return settings, err
+	}
+	// The commit helps to say more; that it can't be read says nothing about the settings.
+	if txn, ok := s.Txn(progress.AppID); ok {
+		var info struct {
+			Engine json.RawMessage `json:"engineInfo"`
+		}
+		if raw, err := table.CommitInfo(ctx, txn.Version); err == nil && json.Unmarshal(orObject(raw), &info) == nil {
+			newer.Release = progress.ReleaseOf(info.Engine)
+		}
+	}
+	return nil, err
+}
+
+// SettingsOf reads the settings of a table. The error wraps ErrForeign or format.ErrNewer.
 func SettingsOf(s *delta.Snapshot) (*Settings, error) {
 	version, ok := s.Property(PropertyFormatVersion)
 	if !ok {
 		return nil, fmt.Errorf("%w: it has no property %s; `gscd adopt` takes such a table over", ErrForeign, PropertyFormatVersion)
 	}
 	if version != formatVersion {
-		return nil, fmt.Errorf("%w: %s is %q, this program knows %q; use the newer program", ErrNewer, PropertyFormatVersion, version, formatVersion)
+		return nil, &format.Newer{What: "property " + PropertyFormatVersion, Found: version, Known: formatVersion}
 	}
 	out := &Settings{}
 	text, _ := s.Property(PropertyCalendar)

@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/delta/expr"
 	"github.com/gscd-io/gscd/delta/schema"
+	"github.com/gscd-io/gscd/format"
 	"github.com/gscd-io/gscd/snapshotter"
 )
 
@@ -76,6 +78,8 @@ const (
 
 // settings is what a history table says of itself.
 type settings struct {
+	// Format is the version of this form; absent for 1.
+	Format int `json:"format,omitempty"`
 	// Source is the id of the source's metaData, Address where it was last.
 	Source      string `json:"source"`
 	Address     string `json:"address"`
@@ -100,13 +104,16 @@ func (s *settings) text() string {
 	return string(raw)
 }
 
-// settingsOf reads the settings of a history table. The error wraps ErrForeign.
+// settingsOf reads the settings of a history table. The error wraps ErrForeign or format.ErrNewer.
 func settingsOf(s *delta.Snapshot) (*settings, error) {
 	text, ok := s.Property(Property)
 	if !ok {
 		return nil, fmt.Errorf("%w: it has no property %s; give another --out", ErrForeign, Property)
 	}
 	out := &settings{}
+	if newer := newerSettings(text); newer != nil {
+		return nil, newer
+	}
 	if err := json.Unmarshal([]byte(text), out); err != nil {
 		return nil, fmt.Errorf("property %s: %w", Property, err)
 	}
@@ -114,6 +121,20 @@ func settingsOf(s *delta.Snapshot) (*settings, error) {
 		return nil, fmt.Errorf("property %s: it names no columns", Property)
 	}
 	return out, nil
+}
+
+// settingsFormat is the newest version of the property that this program knows.
+const settingsFormat = 1
+
+// newerSettings refuses a property of a later form, whose other members may be of other types.
+func newerSettings(text string) error {
+	var head struct {
+		Format int `json:"format"`
+	}
+	if err := json.Unmarshal([]byte(text), &head); err != nil || head.Format <= settingsFormat {
+		return nil //nolint:nilerr // a damaged property is told from what follows
+	}
+	return &format.Newer{What: "property " + Property, Found: strconv.Itoa(head.Format), Known: strconv.Itoa(settingsFormat)}
 }
 
 // time is a column of an end of intervals.

@@ -38,6 +38,8 @@ import (
 // It may be written while commits go on: a section tells how its shard was at some time
 // since the header's version. That is enough, because all files added since are read,
 // and rows that have ended since are told by the log.
+//
+// The digit at the end of savedMagic is the version of the format.
 const savedMagic = "gscdidx1"
 
 type savedHeader struct {
@@ -251,7 +253,7 @@ func (w *Writer) readSaved(in io.Reader, size int64, snap *delta.Snapshot) error
 		return err
 	}
 	if !bytes.HasPrefix(head, []byte(savedMagic)) {
-		return fmt.Errorf("%w: it is of another format", errSaved)
+		return fmt.Errorf("%w: it begins with %q, this program's with %q: one of another release is made anew", errSaved, head[:len(savedMagic)], savedMagic)
 	}
 	raw, err := read(int64(min(binary.LittleEndian.Uint64(head[len(savedMagic):]), 1<<62)))
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/gscd-io/gscd/delta/parquet"
 	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/delta/stats"
+	"github.com/gscd-io/gscd/format"
 	"github.com/gscd-io/gscd/ingest/change"
 	"github.com/gscd-io/gscd/ingest/settled"
 )
@@ -46,6 +47,9 @@ var columns = []parquet.Column{
 	{Name: "made_version", Type: schema.Of(schema.Long)},
 	{Name: "row", Type: schema.Of(schema.Integer)},
 }
+
+// propertyFormat is the property in which a later form of the table would say so.
+const propertyFormat = "gscd.format_version"
 
 // Table is the dead-letter table of one table. It is created with its first
 // entry. Not safe for concurrent use.
@@ -92,8 +96,10 @@ func (t *Table) Refresh(ctx context.Context) error {
 
 func (t *Table) newest(ctx context.Context) (err error) {
 	if t.snap != nil {
-		t.snap, err = t.table.Update(ctx, t.snap)
-		return err
+		if t.snap, err = t.table.Update(ctx, t.snap); err != nil {
+			return err
+		}
+		return t.refuseNewer()
 	}
 	table, err := delta.Open(ctx, t.store)
 	if errors.Is(err, delta.ErrNotATable) {
@@ -104,8 +110,19 @@ func (t *Table) newest(ctx context.Context) (err error) {
 		return err
 	}
 	t.table = table
-	t.snap, err = table.Snapshot(ctx)
-	return err
+	if t.snap, err = table.Snapshot(ctx); err != nil {
+		return err
+	}
+	return t.refuseNewer()
+}
+
+// refuseNewer looks at the form of the table. It has had one so far, of which no property tells.
+func (t *Table) refuseNewer() error {
+	if found, ok := t.snap.Property(propertyFormat); ok && found != "1" {
+		t.snap = nil
+		return &format.Newer{What: "property " + propertyFormat + " of the dead-letter table", Found: found, Known: "1"}
+	}
+	return nil
 }
 
 func (t *Table) remember(p settled.Place) {

@@ -15,7 +15,6 @@
 package marker
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -33,6 +32,7 @@ import (
 
 	"github.com/gscd-io/gscd/delta/objstore"
 	"github.com/gscd-io/gscd/delta/selfsum"
+	"github.com/gscd-io/gscd/format"
 	"github.com/gscd-io/gscd/ingest/change"
 	"github.com/gscd-io/gscd/progress"
 	"github.com/gscd-io/gscd/snapshotter"
@@ -233,6 +233,9 @@ func Load(ctx context.Context, store objstore.Store, files []progress.MarkerFile
 			return nil, fmt.Errorf("read delete markers: %w", err)
 		}
 		added, err := decode(data, f.Count)
+		if errors.Is(err, format.ErrNewer) {
+			return nil, fmt.Errorf("%s: %w", f.Key, err)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("%w: %s: %w", ErrCorrupt, f.Key, err)
 		}
@@ -250,7 +253,13 @@ const (
 	freeBytes = 16 << 20
 )
 
-var magic = []byte("gscd markers 1\n")
+// What a file begins with, before compression.
+const (
+	magicName = "gscd markers"
+	version   = 1
+)
+
+var magic = fmt.Appendf(nil, "%s %d\n", magicName, version)
 
 // encoder is one for all: its window alone takes megabytes.
 var encoder = sync.OnceValues(func() (*zstd.Encoder, error) {
@@ -291,7 +300,10 @@ func decode(data []byte, count int64) ([]Added, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, ok := bytes.CutPrefix(b, magic)
+	b, ok, err := format.CheckHead("the marker file", b, magicName, version)
+	if err != nil {
+		return nil, err
+	}
 	if !ok {
 		return nil, errors.New("does not begin as one")
 	}

@@ -22,6 +22,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -30,6 +31,7 @@ import (
 
 	"github.com/gscd-io/gscd/delta/objstore"
 	"github.com/gscd-io/gscd/delta/selfsum"
+	"github.com/gscd-io/gscd/format"
 	"github.com/gscd-io/gscd/ingest/change"
 	"github.com/gscd-io/gscd/progress"
 )
@@ -154,6 +156,9 @@ func Load(ctx context.Context, store objstore.Store, files []progress.SettledFil
 			return nil, fmt.Errorf("read settled dead letters: %w", err)
 		}
 		items, err := decode(data)
+		if errors.Is(err, format.ErrNewer) {
+			return nil, fmt.Errorf("%s: %w", f.Key, err)
+		}
 		if err == nil && int64(len(items)) != f.Count {
 			err = fmt.Errorf("%d items, the progress says %d", len(items), f.Count)
 		}
@@ -166,6 +171,9 @@ func Load(ctx context.Context, store objstore.Store, files []progress.SettledFil
 	}
 	return s, nil
 }
+
+// version is that of the lines. A file of a later one begins with a line {"format":N}; one without is of version 1.
+const version = 1
 
 // encode gives JSON lines under zstd: people may have to read them.
 func encode(items []Item) ([]byte, error) {
@@ -205,6 +213,12 @@ func decode(data []byte) ([]Item, error) {
 	}
 	var out []Item
 	for line := range bytes.Lines(b) {
+		var head struct {
+			Format int `json:"format"`
+		}
+		if len(out) == 0 && json.Unmarshal(line, &head) == nil && head.Format > version {
+			return nil, &format.Newer{What: "the file of settled dead letters", Found: strconv.Itoa(head.Format), Known: strconv.Itoa(version)}
+		}
 		var i Item
 		if err := json.Unmarshal(line, &i); err != nil {
 			return nil, fmt.Errorf("line %d: %w", len(out)+1, err)
