@@ -9,7 +9,7 @@ VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 PGO      := cmd/gscd/gscd.pgo
 LDFLAGS  := $(if $(VERSION),-X main.release=$(VERSION))
 
-.PHONY: all build man reference test race bench pgo lint fmt integration fuzz nightly ci clean
+.PHONY: all build man reference test race bench pgo lint fmt integration fuzz kube sbom nightly ci clean
 
 all: build
 
@@ -58,6 +58,21 @@ fuzz: ## every fuzz test for TIME each: 10 minutes, a night for all; TIME=5000x 
 	    echo "$$pkg $$f"; \
 	    $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(TIME) $$pkg || exit 1; \
 	  done; \
+	done
+
+kube: ## the chart and manifests against a real kube-apiserver, which is built below build/kube where it is not there
+	deploy/kube/build.sh build/kube
+	cd deploy/validate && $(GO) vet -tags kube ./... && $(GO) test $(ARGS) -tags kube ./apiserver
+
+SBOM_TOOL := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.9.0
+
+sbom: ## the modules in the slim and the full binary, as CycloneDX, below build/sbom
+	mkdir -p build/sbom
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w $(LDFLAGS)' -o build/sbom/gscd-slim ./cmd/gscd
+	CGO_ENABLED=1 $(GO) build -trimpath -ldflags '-s -w $(LDFLAGS)' -o build/sbom/gscd-full ./cmd/gscd
+	for image in slim full; do \
+	  GOFLAGS= $(GO) run $(SBOM_TOOL) bin -json -noserial -output build/sbom/gscd-$$image.cdx.json build/sbom/gscd-$$image || exit 1; \
+	  deploy/image/checksbom.sh build/sbom/gscd-$$image build/sbom/gscd-$$image.cdx.json || exit 1; \
 	done
 
 # Seeds of their own each night; a failure prints its seed and how to run it again.

@@ -23,13 +23,26 @@ for bundle in ${SSL_CERT_FILE:-} /etc/ssl/certs/ca-certificates.crt /etc/pki/tls
     break
   fi
 done
+"$context/gscd" version | grep -qE "^gscd +$version$" # the stamp is in the binary
 GOFLAGS='' go run github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.9.0 bin -json -noserial -output "$out/gscd.cdx.json" "$context/gscd"
+"$root/deploy/image/checksbom.sh" "$context/gscd" "$out/gscd.cdx.json"
 
 buildah=(buildah --storage-driver vfs --root "$out/storage" --runroot "$out/run")
 "${buildah[@]}" bud --isolation chroot --timestamp "$(git -C "$root" log -1 --format=%ct)" -f "$root/deploy/image/Dockerfile.scratch" -t "$image" "$context"
 container=$("${buildah[@]}" from "$image")
-trap '"${buildah[@]}" rm "$container" > /dev/null; "${buildah[@]}" rmi --all --force > /dev/null; rm -rf "$out/storage" "$out/run" "$context"' EXIT
+trap '"${buildah[@]}" rm "$container" > /dev/null; "${buildah[@]}" rmi --all --force > /dev/null; rm -rf "$out/storage" "$out/run" "$out/scratch" "$context"' EXIT
 "${buildah[@]}" run --isolation chroot "$container" -- /usr/local/bin/gscd version
+# As its user it can write nowhere but below TMPDIR, which is a volume, and needs no more.
+mkdir -p "$out/scratch" && chmod 1777 "$out/scratch"
+"${buildah[@]}" run --isolation chroot --volume "$out/scratch:/scratch" "$container" -- /usr/local/bin/gscd demo > "$out/demo.log"
+mount=$("${buildah[@]}" mount "$container")
+loose=$(find "$mount" -xdev \( -perm /022 -o ! -user root -o ! -group root \) ! -type l ! -path "$mount/scratch*" ! -path "$mount")
+suid=$(find "$mount" -xdev -perm /6000)
+"${buildah[@]}" umount "$container" > /dev/null
+if [ -n "$loose$suid" ]; then
+  printf 'others than root may write these, or they run as another user:\n%s\n%s\n' "$loose" "$suid"
+  exit 1
+fi
 user=$("${buildah[@]}" inspect --format '{{.OCIv1.Config.User}}' "$container")
 if [ "$user" != 65532:65532 ]; then
   echo "the image runs as $user, not as 65532:65532"
