@@ -39,7 +39,7 @@ func askedOf() []string {
 		"history --table T --key id=1", "ingest -c C --input WHOLE --until-end", "load --snapshot 2022-07-25 s3://w/in/x.csv --table T",
 		"maintain -c C --once", "offsets set items/0=5 -c C --input WHOLE --yes", "optimize --table T", "query --table T --as-of 2022-07-16", "query --table T --version 0", "query SELECT/**/id/**/FROM/**/t -c C",
 		"report --table T --html OUT", "rollback --table T --to 2022-07-16 --yes", "savepoint create here --table T", "savepoint delete 2022-07-16 --table T --yes",
-		"savepoint list --table T", "scd2 --table T --out /w/h", "seal 2022-07-20 --force -c C --input WHOLE", "snapshots --table T", "status --table T",
+		"savepoint list --table T", "scd2 --table T --out /w/h", "seal 2022-07-20 --force -c C --input WHOLE", "snapshots --table T", "status --table T", "status --why --table T", "wait --as-of 2022-07-16 --timeout 5s --table T",
 		"vacuum --table T --retain 0s --grace 0s", "verify --table T --as-of 2022-07-16 --against /w/t", "views --table T --dialect spark", "widen n=bigint --table T",
 	}
 }
