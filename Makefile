@@ -9,7 +9,7 @@ VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 PGO      := cmd/gscd/gscd.pgo
 LDFLAGS  := $(if $(VERSION),-X main.release=$(VERSION))
 
-.PHONY: all build man reference test race bench pgo lint fmt integration fuzz kube sbom nightly ci clean
+.PHONY: all build man reference test race bench pgo lint fmt integration fuzz kube sbom nightly licences ci clean
 
 all: build
 
@@ -26,6 +26,9 @@ reference: ## docs/reference and docs/metrics.md, written anew from the code
 
 test: ## all tests that need no server
 	$(GO) test $(PKG)
+
+licences: ## docs/licences.md from the modules that are linked in
+	$(GO) test -count 1 ./integration -run 'TestLicences$$' -args -rewrite-licences
 
 race: ## the same under the race detector
 	$(GO) test -race $(PKG)

@@ -203,6 +203,10 @@ type MySQL struct {
 	TLS string `yaml:"tls" default:"none" oneof:"none require skip-verify"`
 	// PEM file of the authorities of that certificate; asks for TLS.
 	CAFile string `yaml:"ca_file" absent:"the system's"`
+	// Client certificate in PEM form, with `key_file`; asks for TLS.
+	CertFile string `yaml:"cert_file"`
+	// Its key, with `cert_file`.
+	KeyFile string `yaml:"key_file"`
 }
 
 // Capture says what gscd capture reads and writes. Password and TLS of its servers

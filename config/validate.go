@@ -97,6 +97,7 @@ func (r *reader) validate(cfg *Config, checks Checks) {
 	}
 	r.validateTogether(cfg.Tables)
 	r.validateNotify(cfg)
+	r.validateContradictions(cfg)
 }
 
 // validateTransform checks filters and transforms.

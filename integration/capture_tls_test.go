@@ -4,6 +4,7 @@ package integration
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -39,6 +40,12 @@ func TestCaptureTLS(t *testing.T) {
 		}
 	}
 	secure := []string{"GSCD_MYSQL_PASSWORD=" + mariaPassword, "GSCD_MYSQL_CA_FILE=" + ca}
+	// Where the server asks for a certificate of ours, the password alone is not enough.
+	m.run("ALTER USER gscd REQUIRE X509")
+	if said, code := gscdFails(t, secure, capture...); code != 1 || !strings.Contains(said, "Access denied") {
+		t.Errorf("without a certificate: exit %d:\n%s", code, said)
+	}
+	secure = append(secure, "GSCD_MYSQL_CERT_FILE="+ca, "GSCD_MYSQL_KEY_FILE="+filepath.Join(filepath.Dir(ca), "server.key"))
 	gscdIn(t, secure, capture...)
 	m.run("UPDATE users SET name = 'c' WHERE id = 2") // by the binlog
 	gscdIn(t, secure, capture...)

@@ -65,7 +65,7 @@ func mariaDB(t testing.TB, settings ...string) (address, ca string, root *client
 	_, port, _ := net.SplitHostPort(address)
 	var out bytes.Buffer
 	server := exec.Command(daemon, append([]string{"--no-defaults", "--datadir=" + data, "--tmpdir=" + dir, "--user=" + me.Username, "--port=" + port, "--bind-address=127.0.0.1", "--socket=" + filepath.Join(dir, "s"),
-		"--skip-name-resolve", "--innodb-buffer-pool-size=32M", "--ssl-cert=" + ca, "--ssl-key=" + filepath.Join(dir, "server.key"), "--character-set-server=utf8mb4",
+		"--skip-name-resolve", "--innodb-buffer-pool-size=32M", "--ssl-ca=" + ca, "--ssl-cert=" + ca, "--ssl-key=" + filepath.Join(dir, "server.key"), "--character-set-server=utf8mb4",
 		"--log-bin=" + filepath.Join(dir, "maria-bin"), "--binlog-format=ROW", "--server-id=77"}, settings...)...)
 	server.Stdout, server.Stderr = &out, &out
 	if err := server.Start(); err != nil {

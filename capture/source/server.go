@@ -31,6 +31,9 @@ type Options struct {
 	// certificate, "" those of the system. SkipVerify takes any certificate.
 	TLS, SkipVerify bool
 	CAFile          string
+	// CertFile and KeyFile (PEM) are our certificate and its key, both or neither; they ask
+	// for TLS. They are read when the address is.
+	CertFile, KeyFile string
 }
 
 // Server is how a server is reached.
@@ -42,7 +45,7 @@ type Server struct {
 }
 
 // Open reads an address; nothing is reached yet. The error wraps ErrAddress, or is that of
-// reading CAFile, and does not show a password.
+// reading a file of the options, and does not show a password.
 func Open(address string, o Options) (*Server, error) {
 	u, err := url.Parse(address)
 	if err != nil || !strings.HasPrefix(address, Scheme) {
@@ -59,7 +62,7 @@ func Open(address string, o Options) (*Server, error) {
 		return nil, fmt.Errorf("%w: write %sUSER@HOST:PORT", ErrAddress, Scheme)
 	}
 	s := &Server{user: u.User.Username(), host: u.Hostname(), port: uint16(port), password: o.Password}
-	if o.TLS || o.SkipVerify || o.CAFile != "" {
+	if o.TLS || o.SkipVerify || o.CAFile != "" || o.CertFile != "" {
 		s.tls = &tls.Config{ServerName: s.host, InsecureSkipVerify: o.SkipVerify, MinVersion: tls.VersionTLS12}
 		if o.CAFile != "" {
 			pem, err := os.ReadFile(o.CAFile)
@@ -70,6 +73,13 @@ func Open(address string, o Options) (*Server, error) {
 			if !s.tls.RootCAs.AppendCertsFromPEM(pem) {
 				return nil, fmt.Errorf("%s has no certificate", o.CAFile)
 			}
+		}
+		if o.CertFile != "" || o.KeyFile != "" {
+			pair, err := tls.LoadX509KeyPair(o.CertFile, o.KeyFile)
+			if err != nil {
+				return nil, fmt.Errorf("mysql.cert_file, key_file: %w", err)
+			}
+			s.tls.Certificates = []tls.Certificate{pair}
 		}
 	}
 	return s, nil

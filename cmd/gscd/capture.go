@@ -149,6 +149,7 @@ func (a *app) captureOptions(cfg *config.Config) (capture.Options, error) {
 	for _, address := range s.Servers {
 		server, err := source.Open(address, source.Options{
 			Password: cfg.MySQL.Password.Reveal(), TLS: cfg.MySQL.TLS == "require", SkipVerify: cfg.MySQL.TLS == "skip-verify", CAFile: cfg.MySQL.CAFile,
+			CertFile: cfg.MySQL.CertFile, KeyFile: cfg.MySQL.KeyFile,
 		})
 		if err != nil {
 			return o, usagef("%w", err)

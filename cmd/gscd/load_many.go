@@ -111,6 +111,7 @@ func (a *app) mysqlSource(address string) (slice.Source, error) {
 	}
 	t, err := mysql.Open(address, source.Options{
 		Password: string(cfg.MySQL.Password), TLS: cfg.MySQL.TLS == "require", SkipVerify: cfg.MySQL.TLS == "skip-verify", CAFile: cfg.MySQL.CAFile,
+		CertFile: cfg.MySQL.CertFile, KeyFile: cfg.MySQL.KeyFile,
 	})
 	if errors.Is(err, mysql.ErrAddress) {
 		return nil, usagef("%w", err)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"os"
 	"slices"
 
@@ -69,11 +70,30 @@ func openFile(name, tempDir string) (*file, error) {
 	if os.Remove(out.temp) == nil {
 		out.temp = ""
 	}
-	if _, err := io.Copy(temp, unpacked); err != nil {
+	bound := max(unpackedFree, info.Size()*unpackedRatio)
+	if !info.Mode().IsRegular() {
+		bound = math.MaxInt64 - 1 // of a pipe the size is not known
+	}
+	n, err := io.Copy(temp, io.LimitReader(unpacked, bound+1))
+	if err == nil && n > bound {
+		err = fmt.Errorf("%w: it grows to more than %d bytes, %d times its size: no recording does; unpack it by hand if it is one", ErrBomb, bound, unpackedRatio)
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("unpack %s: %w", name, err), out.close())
 	}
 	return out, nil
 }
+
+// ErrBomb is wrapped where a compressed file would fill the disk.
+var ErrBomb = errors.New("the compressed file is not plausible")
+
+// A compressed file may grow to so many times its size, and to so many bytes in any case.
+const unpackedRatio = 500
+
+var unpackedFree int64 = 256 << 20
+
+// maxWindow is what zstd may look back; its strongest usual level needs 128 MiB.
+const maxWindow = 128 << 20
 
 // unpack gives nil for what is not compressed. Several gzip members or zstd
 // frames in a row are one stream.
@@ -86,7 +106,7 @@ func unpack(in *bufio.Reader) (io.ReadCloser, error) {
 	case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}):
 		return gzip.NewReader(in)
 	case bytes.Equal(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}):
-		d, err := zstd.NewReader(in)
+		d, err := zstd.NewReader(in, zstd.WithDecoderMaxWindow(maxWindow))
 		if err != nil {
 			return nil, err
 		}
