@@ -310,7 +310,7 @@ func hint(key string, v reflect.Value) string {
 	if strings.HasPrefix(key, "then ") {
 		return `: put a policy with commas into quotes`
 	}
-	if len(here) <= 14 {
+	if len(here) <= 20 {
 		return ": known are " + strings.Join(here, ", ")
 	}
 	return ""

@@ -21,6 +21,7 @@ type Config struct {
 	Capture  *Capture `yaml:"capture"`
 	Calendar Calendar `yaml:"calendar"`
 	HTTP     HTTP     `yaml:"http"`
+	Log      Log      `yaml:"log"`
 	Process  Process  `yaml:"process"`
 	// Notify are the sinks that are told of events; their names differ.
 	Notify []Notify `yaml:"-"`
@@ -282,9 +283,34 @@ type Calendar struct {
 
 // HTTP is where an ingester tells how it stands.
 type HTTP struct {
-	// `HOST:PORT` to answer `/healthz`, `/readyz`, `/metrics` and `/status` at; a port alone is one of 127.0.0.1.
-	// Without it nothing is answered. `gscd ingest --http` sets it too.
+	// `HOST:PORT` to answer `/healthz`, `/readyz`, `/metrics`, `/status` and the [status page](status-page.md) at; a
+	// port alone is one of 127.0.0.1. Without it nothing is answered. `gscd ingest --http` sets it too.
 	Address string `yaml:"address"`
+	// TLS, from 1.2 on, for `address` and `pprof`; absent: none. The files are read again when they change.
+	TLS *HTTPTLS `yaml:"tls"`
+	// What a request has to show: `Authorization: Bearer …`, or as the password of a browser's login. All pages ask for
+	// it but `/healthz` and `/readyz`. At least 16 characters; a new value is taken at SIGHUP. See [who may
+	// ask](operations.md#who-may-ask).
+	Token Secret `yaml:"token"`
+	// `HOST:PORT` to answer the [profiles](operations.md#profiles) of Go's runtime at; a port alone is one of
+	// 127.0.0.1. Absent: there are none.
+	Pprof string `yaml:"pprof"`
+}
+
+// HTTPTLS names files in PEM form, which are read again when they change.
+type HTTPTLS struct {
+	// PEM file of the server's certificate, with those between it and its authority.
+	CertFile string `yaml:"cert_file"`
+	// PEM file of its key.
+	KeyFile string `yaml:"key_file"`
+	// PEM file of authorities: who asks for more than `/healthz` and `/readyz` must show a certificate of one of them.
+	ClientCAFile string `yaml:"client_ca_file"`
+}
+
+// Log is what gscd ingest logs.
+type Log struct {
+	// Least level that `gscd ingest` logs; `--log-level` goes before it. A new value is taken at SIGHUP.
+	Level string `yaml:"level" default:"info" oneof:"debug info warn error"`
 }
 
 // Process bounds what all tables of a process take together. What is 0 depends

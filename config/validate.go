@@ -230,22 +230,59 @@ func (r *reader) validateSASL(s *SASL) {
 	}
 }
 
+// minToken is the length of a token that nobody guesses.
+const minToken = 16
+
+func (r *reader) validateHTTP(h *HTTP) {
+	r.listenAddress("http.address", &h.Address)
+	r.listenAddress("http.pprof", &h.Pprof)
+	if h.Pprof != "" && h.Pprof == h.Address && !strings.HasSuffix(h.Pprof, ":0") {
+		r.at("http.pprof", "is http.address: profiles are answered at a port of their own")
+	}
+	if host, _, err := net.SplitHostPort(h.Pprof); err == nil && h.Token == "" && host != "localhost" && !net.ParseIP(host).IsLoopback() {
+		r.at("http.pprof", "%s can be reached from elsewhere, and profiles show what the process works on: give a port alone, or set http.token", h.Pprof)
+	}
+	switch token := h.Token.Reveal(); {
+	case token == "":
+	case len(token) < minToken:
+		r.at("http.token", "is shorter than %d characters, and could be guessed", minToken)
+	case strings.ContainsFunc(token, func(c rune) bool { return c <= ' ' || c > '~' }):
+		r.at("http.token", "has a character that a header can't carry: use letters, digits and ASCII punctuation")
+	}
+	t := h.TLS
+	switch {
+	case t == nil:
+	case t.CertFile == "" && t.KeyFile == "" && t.ClientCAFile != "":
+		r.at("http.tls.client_ca_file", "needs cert_file and key_file: clients show certificates to a server that has one")
+	case t.CertFile == "" && t.KeyFile == "":
+		r.at("http.tls", "has no cert_file and key_file")
+	case t.CertFile == "" || t.KeyFile == "":
+		r.at("http.tls", "cert_file and key_file go together")
+	}
+}
+
+// listenAddress checks an address to listen at, and completes a port alone.
+func (r *reader) listenAddress(setting string, a *string) {
+	if *a == "" {
+		return
+	}
+	text := *a
+	if !strings.Contains(text, ":") {
+		text = ":" + text
+	}
+	host, port, err := net.SplitHostPort(text)
+	if n, perr := strconv.Atoi(port); err != nil || perr != nil || n < 0 || n > 65535 {
+		r.at(setting, "%q is no address: write HOST:PORT, or a port of this host, e.g. 9090", *a)
+		return
+	}
+	*a = net.JoinHostPort(cmp.Or(host, "127.0.0.1"), port)
+}
+
 // minBatchMemory is enough for a batch of common records.
 const minBatchMemory = 1 << 20
 
 func (r *reader) validateProcess(cfg *Config) {
-	if a := &cfg.HTTP.Address; *a != "" {
-		text := *a
-		if !strings.Contains(text, ":") {
-			text = ":" + text
-		}
-		host, port, err := net.SplitHostPort(text)
-		if n, perr := strconv.Atoi(port); err != nil || perr != nil || n < 0 || n > 65535 {
-			r.at("http.address", "%q is no address: write HOST:PORT, or a port of this host, e.g. 9090", *a)
-		} else {
-			*a = net.JoinHostPort(cmp.Or(host, "127.0.0.1"), port)
-		}
-	}
+	r.validateHTTP(&cfg.HTTP)
 	if p := &cfg.Process; p.BatchMemory != 0 && p.BatchMemory < minBatchMemory {
 		r.at("process.batch_memory", "%s is too little to work with: give at least %s, or leave it out", p.BatchMemory, Size(minBatchMemory))
 	} else if p.HeavyTasks < 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/delta/action"
 	"github.com/gscd-io/gscd/ingest/change"
 	"github.com/gscd-io/gscd/progress"
@@ -71,6 +72,10 @@ type View struct {
 	Committed, Opened time.Time
 	// Waits are what the lane waits for that does not answer, or is not its turn.
 	Waits []Wait
+	// Table and Snapshot are the table at Version, nil where it does not exist yet.
+	// Both may be used, and kept, by other goroutines.
+	Table    *delta.Table
+	Snapshot *delta.Snapshot
 }
 
 // What a Wait is for.
@@ -135,6 +140,7 @@ func (l *Lane) view() View {
 	v := View{Progress: l.p, Calendar: l.o.Calendar, Version: -1, LastCommit: -1, Clock: l.o.Now(), Committed: l.committedAt, Opened: l.openedAt, Waits: l.waits()}
 	if l.base != nil {
 		v.Version, v.LastCommit = l.base.Version(), l.lastCommit
+		v.Table, v.Snapshot = l.table, l.base
 	}
 	v.Ends = l.knownEnds()
 	return v

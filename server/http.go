@@ -3,7 +3,7 @@ package server
 import (
 	"bytes"
 	"context"
-	"errors"
+	"crypto/tls"
 	"fmt"
 	"net"
 	"net/http"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/gscd-io/gscd/ingest"
 	"github.com/gscd-io/gscd/query/output"
 )
 
@@ -28,38 +29,57 @@ const (
 
 // serve answers HTTP, where an address is set, until shutdown is called.
 func (s *Server) serve() (shutdown func(), err error) {
+	if s.o.TLS != (TLSFiles{}) {
+		if s.certificates, err = loadCertificates(s.o.TLS, s.o.Log); err != nil {
+			return nil, err
+		}
+	}
+	profiles, err := s.servePprof()
+	if err != nil {
+		return nil, err
+	}
+	servers := []*http.Server{profiles}
+	shutdown = func() {
+		ctx, cancel := context.WithTimeout(context.Background(), shutdownWait)
+		defer cancel()
+		for _, server := range servers {
+			if server == nil {
+				continue
+			}
+			if err := server.Shutdown(ctx); err != nil {
+				s.o.Log.Debug("HTTP was cut off", zap.Error(err))
+				_ = server.Close()
+			}
+		}
+	}
 	if s.o.HTTP == "" {
-		return func() {}, nil
+		return shutdown, nil
 	}
 	listener, err := net.Listen("tcp", s.o.HTTP)
 	if err != nil {
+		shutdown()
 		return nil, fmt.Errorf("http.address (--http) %s: %w", s.o.HTTP, err)
 	}
-	log, _ := zap.NewStdLogAt(s.o.Log, zap.DebugLevel) // the level is one that there is
-	server := &http.Server{
-		Handler: s.Handler(), ErrorLog: log,
-		ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
-	}
-	s.o.Log.Info("answering HTTP", zap.Stringer("address", listener.Addr()))
-	go func() {
-		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			s.o.Log.Error("HTTP has stopped", zap.Error(err))
-		}
-	}()
-	return func() {
-		ctx, cancel := context.WithTimeout(context.Background(), shutdownWait)
-		defer cancel()
-		if err := server.Shutdown(ctx); err != nil {
-			s.o.Log.Debug("HTTP was cut off", zap.Error(err))
-		}
-	}, nil
+	s.o.Log.Info("answering HTTP", zap.Stringer("address", listener.Addr()), zap.Bool("tls", s.certificates != nil), zap.Bool("token", s.token.Load() != nil))
+	server := &http.Server{Handler: s.Handler(), WriteTimeout: writeTimeout}
+	s.serveOn(s.secured(listener), server)
+	servers = append(servers, server)
+	return shutdown, nil
 }
 
-// Handler answers /healthz, /readyz, /metrics and /status.
+// secured puts TLS around a listener, where it is configured.
+func (s *Server) secured(listener net.Listener) net.Listener {
+	if s.certificates == nil {
+		return listener
+	}
+	return tls.NewListener(listener, &tls.Config{GetConfigForClient: s.certificates.forHello, MinVersion: tls.VersionTLS12})
+}
+
+// Handler answers all pages: see docs/operations.md.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, s.unhealthy(time.Now())) })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { answer(w, s.unready()) })
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) { s.answer(w, r, s.unhealthy(time.Now())) })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { s.answer(w, r, s.unready(time.Now())) })
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry(), promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
 		var body bytes.Buffer
@@ -70,11 +90,28 @@ func (s *Server) Handler() http.Handler {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(body.Bytes()) // whoever asked has gone
 	})
-	return mux
+	mux.HandleFunc("GET /openapi.yaml", file("application/yaml", openAPI))
+	mux.HandleFunc("GET /style.css", file("text/css; charset=utf-8", pageStyle))
+	mux.HandleFunc("GET /{$}", s.overview)
+	mux.HandleFunc("GET /tables/{name}", s.tablePage)
+	mux.HandleFunc("GET /loglevel", s.showLevel)
+	mux.HandleFunc("PUT /loglevel", s.putLevel)
+	return s.guarded(mux)
 }
 
-// answer says ok, or what is wrong, a line for each.
-func answer(w http.ResponseWriter, wrong []string) {
+// file answers with what is built into the program.
+func file(kind string, data []byte) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", kind)
+		_, _ = w.Write(data) // whoever asked has gone
+	}
+}
+
+// answer says ok, or what is wrong, a line for each: to those alone who may know.
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, wrong []string) {
+	if len(wrong) > 0 && !s.may(r) {
+		wrong = []string{"not ok; the reasons are told to those who have the token"}
+	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	if len(wrong) == 0 {
 		fmt.Fprintln(w, "ok")
@@ -99,8 +136,12 @@ func (s *Server) unhealthy(now time.Time) (wrong []string) {
 	return wrong
 }
 
-// unready names the tables that don't run, and why.
-func (s *Server) unready() (wrong []string) {
+// outageFor is for how long brokers may be away until that is told: they come back
+// from a restart within it.
+const outageFor = 15 * time.Second
+
+// unready names the tables that don't run, or whose brokers don't answer, and why.
+func (s *Server) unready(now time.Time) (wrong []string) {
 	for _, t := range s.all() {
 		switch state, err, _ := t.now(); {
 		case state == Failed:
@@ -109,6 +150,11 @@ func (s *Server) unready() (wrong []string) {
 			wrong = append(wrong, fmt.Sprintf("table %s: is started again after an error: %v", t.Name, err))
 		case state == Waiting:
 			wrong = append(wrong, fmt.Sprintf("table %s: its state is not loaded yet", t.Name))
+		}
+		for _, wait := range t.waits(now) {
+			if wait.For == ingest.ForSource && now.Sub(wait.Since) > outageFor {
+				wrong = append(wrong, fmt.Sprintf("table %s: the brokers have not answered since %s: %v", t.Name, rfc3339(wait.Since), wait.Err))
+			}
 		}
 	}
 	return wrong

@@ -296,7 +296,7 @@ func TestWaits(t *testing.T) {
 // Other methods and pages are refused.
 func TestPages(t *testing.T) {
 	h := New(Options{}).Handler()
-	for request, want := range map[string]int{"POST /status": 405, "GET /": 404, "HEAD /healthz": 200, "DELETE /metrics": 405} {
+	for request, want := range map[string]int{"POST /status": 405, "GET /": 200, "GET /nothing": 404, "GET /tables/none": 404, "PUT /loglevel": 403, "HEAD /healthz": 200, "DELETE /metrics": 405} {
 		method, page, _ := strings.Cut(request, " ")
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest(method, page, nil))

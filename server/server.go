@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"reflect"
@@ -18,6 +19,14 @@ import (
 type Options struct {
 	// HTTP is the address, HOST:PORT, to answer at; "" for none.
 	HTTP string
+	// TLS is what HTTP is secured with; without files it is not.
+	TLS TLSFiles
+	// Token is what a request has to show, "" for nothing: see Server.SetToken.
+	Token string
+	// Pprof is the address, HOST:PORT, of profiles; "" for none.
+	Pprof string
+	// LogLevel is that of Log, where it can be changed.
+	LogLevel zap.AtomicLevel
 	// BatchMemory bounds the bytes of records in uncommitted batches of all
 	// tables (0: DefaultBatchMemory), HeavyTasks how many tables seal, write a
 	// checkpoint or build an index at once (0: DefaultHeavyTasks).
@@ -70,6 +79,10 @@ type Server struct {
 	started time.Time
 	beat    atomic.Int64 // of the loop of Run, unix nanoseconds
 
+	token        atomic.Pointer[[sha256.Size]byte] // its sum; nil where none is asked for
+	certificates *certificates                     // nil without TLS
+	level        logLevel
+
 	mu      sync.Mutex
 	tables  []*table
 	watches map[string]*watch
@@ -95,11 +108,17 @@ func New(o Options) *Server {
 	if o.stalledAfter <= 0 {
 		o.stalledAfter = stalledAfter
 	}
-	return &Server{
+	s := &Server{
 		o: o, gate: NewGate(o.HeavyTasks), memory: NewMemory(o.BatchMemory),
 		events: make(chan event), reloads: make(chan []Spec), done: make(chan struct{}),
 		watches: map[string]*watch{},
 	}
+	s.SetToken(o.Token)
+	s.level.now, s.level.log = o.LogLevel, o.Log
+	if o.LogLevel != (zap.AtomicLevel{}) {
+		s.level.usual = o.LogLevel.Level()
+	}
+	return s
 }
 
 // run is the state of the loop of Run.

@@ -214,7 +214,7 @@ func TestReload(t *testing.T) {
 			done <- s.Run(ctx, []Spec{same.spec("same", 1), changed.spec("changed", 1), leaves.spec("leaves", 1), fails.spec("fails", 1)})
 		}()
 		time.Sleep(time.Second)
-		if wrong := s.unready(); len(wrong) != 1 || wrong[0] != "table fails: failed: the table has no key" {
+		if wrong := s.unready(time.Now()); len(wrong) != 1 || wrong[0] != "table fails: failed: the table has no key" {
 			t.Errorf("before: %q", wrong)
 		}
 		mended := &fake{run: untilStopped}
@@ -228,8 +228,8 @@ func TestReload(t *testing.T) {
 			state, _, _ := x.now()
 			names += fmt.Sprintf("%s:%s ", x.Name, state)
 		}
-		if names != "same:running changed:running fails:running comes:running " || s.unready() != nil {
-			t.Errorf("after: %s, %q", names, s.unready())
+		if names != "same:running changed:running fails:running comes:running " || s.unready(time.Now()) != nil {
+			t.Errorf("after: %s, %q", names, s.unready(time.Now()))
 		}
 		for _, c := range []struct {
 			what string

@@ -24,6 +24,8 @@ type watch struct {
 	commit prometheus.Histogram // seconds
 	beat   atomic.Int64         // unix nanoseconds
 
+	calendar calendarPage
+
 	mu sync.Mutex
 	// view is the newest one, its progress a copy; loaded tells that it is of a
 	// runner at work.

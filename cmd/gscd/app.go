@@ -29,8 +29,9 @@ type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	environ        []string
-	// log and steps are set before a command runs.
+	// log, its level and steps are set before a command runs.
 	log   *zap.Logger
+	level zap.AtomicLevel
 	steps *steps
 	flags globalFlags
 	// open takes the place of address.Open; nil for address.Open. Tests fail its stores.
@@ -68,7 +69,7 @@ type globalFlags struct {
 
 // newApp is the app of the process.
 func newApp() *app {
-	return &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, environ: os.Environ(), log: zap.NewNop()}
+	return &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, environ: os.Environ(), log: zap.NewNop(), level: zap.NewAtomicLevel()}
 }
 
 // getenv is a variable of the environment, or "".

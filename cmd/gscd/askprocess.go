@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 
@@ -39,7 +42,10 @@ func (a *app) askProcess(ctx context.Context, cfg *config.Config, from string) (
 	if q.url, err = processURL(cfg, from); err != nil || q.url == "" {
 		return q, err
 	}
-	client := &http.Client{Timeout: askWait, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client, err := a.processClient(cfg)
+	if err != nil {
+		return q, err
+	}
 	q.status, q.err = getStatus(ctx, client, q.url)
 	return q, ctx.Err()
 }
@@ -57,7 +63,7 @@ func processURL(cfg *config.Config, from string) (string, error) {
 		if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
 			host = "127.0.0.1"
 		}
-		return "http://" + net.JoinHostPort(host, port), nil
+		return processScheme(cfg) + "://" + net.JoinHostPort(host, port), nil
 	}
 	u, err := url.Parse(from)
 	switch {
@@ -67,6 +73,56 @@ func processURL(cfg *config.Config, from string) (string, error) {
 		return "", usagef("--from has a login in it, which would be printed: set http.token instead")
 	}
 	return strings.TrimRight((&url.URL{Scheme: u.Scheme, Host: u.Host, Path: strings.TrimSuffix(u.Path, "/status")}).String(), "/"), nil
+}
+
+// processClient asks processes of this configuration: it shows their token, and
+// trusts their certificate beside the system's authorities. It follows no redirect.
+func (a *app) processClient(cfg *config.Config) (*http.Client, error) {
+	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: askWait, DisableKeepAlives: true}
+	if t := cfg.HTTP.TLS; t != nil {
+		pem, err := os.ReadFile(t.CertFile)
+		if err != nil {
+			return nil, usagef("http.tls.cert_file: %w", err)
+		}
+		roots, err := x509.SystemCertPool()
+		if err != nil {
+			roots = x509.NewCertPool()
+		}
+		roots.AppendCertsFromPEM(pem)
+		transport.TLSClientConfig = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
+		if t.ClientCAFile != "" { // the process's own certificate is the one that we have
+			if pair, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile); err == nil {
+				transport.TLSClientConfig.Certificates = []tls.Certificate{pair}
+			}
+		}
+	}
+	return &http.Client{
+		Timeout: askWait, Transport: withToken{transport, cfg.HTTP.Token.Reveal()},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}, nil
+}
+
+// withToken shows a token with each request.
+type withToken struct {
+	http.RoundTripper
+	token string
+}
+
+// RoundTrip is http.RoundTripper's.
+func (w withToken) RoundTrip(r *http.Request) (*http.Response, error) {
+	if w.token != "" {
+		r = r.Clone(r.Context())
+		r.Header.Set("Authorization", "Bearer "+w.token)
+	}
+	return w.RoundTripper.RoundTrip(r)
+}
+
+// processScheme is the scheme of the processes of this configuration.
+func processScheme(cfg *config.Config) string {
+	if cfg.HTTP.TLS != nil {
+		return "https"
+	}
+	return "http"
 }
 
 // getStatus asks for /status.
@@ -90,6 +146,8 @@ func getStatus(ctx context.Context, client *http.Client, base string) (*server.S
 		return nil, err
 	case resp.StatusCode == http.StatusUnauthorized:
 		return nil, errors.New("it wants a token: set http.token, or GSCD_HTTP_TOKEN_FILE")
+	case resp.StatusCode == http.StatusForbidden:
+		return nil, errors.New("it wants a client's certificate: set http.tls with one of its http.tls.client_ca_file")
 	case resp.StatusCode != http.StatusOK:
 		return nil, fmt.Errorf("it answers %s: is it gscd ingest?", resp.Status)
 	}

@@ -49,8 +49,11 @@ var tableFlags = []settingFlag{
 
 // processFlags are those of the process, whatever its tables.
 var processFlags = []settingFlag{
-	{"http", "http.address", "address", "`address`, HOST:PORT, to answer /healthz, /readyz, /metrics and /status at; a port alone is one of 127.0.0.1 (default: none)"},
+	{"http", "http.address", "address", "`address`, HOST:PORT, to answer /healthz, /readyz, /metrics, /status and the status page at; a port alone is one of 127.0.0.1 (default: none)"},
 }
+
+// logFlags are flags of every command that gscd ingest has keys for.
+var logFlags = []settingFlag{{name: "log-level", path: "log.level"}}
 
 // addSettingFlags defines flags whose values go into the configuration.
 func addSettingFlags(f *pflag.FlagSet, flags []settingFlag) {
@@ -90,7 +93,8 @@ table: the same command goes on where the last one stopped.
 
 SIGHUP reads the configuration again: new tables start, those that left it stop at a commit
 boundary, those whose settings have changed are started anew, those that failed are tried
-again, all others go on. A configuration with faults changes nothing.
+again, all others go on. It takes log.level and http.token too. A configuration with faults
+changes nothing.
 
 With --input it reads recorded topics (JSON lines, also .gz and .zst; gscd record makes
 them) instead of a broker, and stops at their end.`,
@@ -101,6 +105,7 @@ them) instead of a broker, and stops at their end.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			used := append(settings(c.Flags(), tableFlags), settings(c.Flags(), processFlags)...)
+			used = append(used, settings(c.Flags(), logFlags)...)
 			cfg, err := a.config(used...)
 			if err != nil {
 				return err
@@ -136,8 +141,10 @@ func (a *app) ingest(ctx context.Context, cfg *config.Config, f *ingestFlags, fl
 		build[item.Name] = fmt.Sprint(item.Value)
 	}
 	build["version"] = build["gscd"]
+	a.level.SetLevel(levelOf(cfg.Log.Level))
 	s := server.New(server.Options{
-		HTTP: cfg.HTTP.Address, BatchMemory: int64(cfg.Process.BatchMemory), HeavyTasks: cfg.Process.HeavyTasks,
+		HTTP: cfg.HTTP.Address, TLS: tlsFiles(cfg), Token: cfg.HTTP.Token.Reveal(), Pprof: cfg.HTTP.Pprof, LogLevel: a.level,
+		BatchMemory: int64(cfg.Process.BatchMemory), HeavyTasks: cfg.Process.HeavyTasks,
 		Build: build, Log: a.log, Notifications: notified(notifier), Failed: a.tableFailed,
 		Traffic: func() server.Traffic {
 			requests, fetched := a.traffic.Count()
@@ -150,6 +157,14 @@ func (a *app) ingest(ctx context.Context, cfg *config.Config, f *ingestFlags, fl
 		a.reloadOnHangup(ctx, s, cfg, f, flags)
 	}
 	return s.Run(ctx, specs)
+}
+
+// tlsFiles are what HTTP is secured with.
+func tlsFiles(cfg *config.Config) server.TLSFiles {
+	if cfg.HTTP.TLS == nil {
+		return server.TLSFiles{}
+	}
+	return server.TLSFiles{CertFile: cfg.HTTP.TLS.CertFile, KeyFile: cfg.HTTP.TLS.KeyFile, ClientCAFile: cfg.HTTP.TLS.ClientCAFile}
 }
 
 // recordedTopics gives the topics that --topic-table assigns to tables.

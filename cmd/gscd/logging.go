@@ -13,15 +13,11 @@ import (
 
 // newLogger makes the logger of the process; terminal is what w leads to. JSON lines have the keys ts, level,
 // msg, and those of the event: table, topic, partition, offset, label, version, err.
-func newLogger(w io.Writer, terminal output.Terminal, level, format string) (*zap.Logger, error) {
-	var least zapcore.Level
-	switch level {
-	case "debug", "info", "warn", "error":
-		if err := least.Set(level); err != nil {
-			return nil, fmt.Errorf("log level: %w", err)
-		}
-	default:
-		return nil, fmt.Errorf("log level %q is unknown: use debug, info, warn or error", level)
+// The level may be changed later.
+func newLogger(w io.Writer, terminal output.Terminal, level, format string) (*zap.Logger, zap.AtomicLevel, error) {
+	least := zap.NewAtomicLevelAt(levelOf(level))
+	if least.Level() == zapcore.InvalidLevel {
+		return nil, least, fmt.Errorf("log level %q is unknown: use debug, info, warn or error", level)
 	}
 	if format == "auto" {
 		format = "json"
@@ -40,10 +36,25 @@ func newLogger(w io.Writer, terminal output.Terminal, level, format string) (*za
 		}
 		encoder = zapcore.NewConsoleEncoder(logKeys(color, encodeTime("15:04:05.000Z")))
 	default:
-		return nil, fmt.Errorf("log format %q is unknown: use json, console or auto", format)
+		return nil, least, fmt.Errorf("log format %q is unknown: use json, console or auto", format)
 	}
 	core := zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(w)), least)
-	return zap.New(errKey{core}), nil
+	return zap.New(errKey{core}), least, nil
+}
+
+// levelOf is a level by its name, zapcore.InvalidLevel for none of them.
+func levelOf(name string) zapcore.Level {
+	switch name {
+	case "debug":
+		return zapcore.DebugLevel
+	case "info":
+		return zapcore.InfoLevel
+	case "warn":
+		return zapcore.WarnLevel
+	case "error":
+		return zapcore.ErrorLevel
+	}
+	return zapcore.InvalidLevel
 }
 
 func logKeys(level zapcore.LevelEncoder, at zapcore.TimeEncoder) zapcore.EncoderConfig {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -48,7 +49,8 @@ func (a *app) reload(ctx context.Context, s *server.Server, running *config.Conf
 	if next.Calendar != running.Calendar {
 		return errCalendarChanged
 	}
-	if ignored := running.Differences(next); len(ignored) > 0 {
+	ignored := slices.DeleteFunc(running.Differences(next), func(key string) bool { return key == "log.level" || key == "http.token" })
+	if len(ignored) > 0 {
 		a.log.Warn("these keys have changed, and stay as they were until the program is started again", zap.Strings("keys", ignored))
 	}
 	merged := *running
@@ -57,6 +59,12 @@ func (a *app) reload(ctx context.Context, s *server.Server, running *config.Conf
 	if err != nil {
 		return err
 	}
+	if (running.HTTP.Token == "") != (next.HTTP.Token == "") {
+		a.log.Warn("http.token can be changed while the program runs, but not set or left out: it stays as it was")
+	} else {
+		s.SetToken(next.HTTP.Token.Reveal())
+	}
+	s.SetLogLevel(levelOf(next.Log.Level))
 	s.Reload(specs)
 	return nil
 }

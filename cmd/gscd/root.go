@@ -147,11 +147,11 @@ func (a *app) setUp(c *cobra.Command) error {
 		bars = 0
 	}
 	a.steps = newSteps(a.stderr, bars, nil)
-	log, err := newLogger(a.steps, terminal, a.flags.logLevel, a.flags.logFormat)
+	log, level, err := newLogger(a.steps, terminal, a.flags.logLevel, a.flags.logFormat)
 	if err != nil {
 		return err
 	}
-	a.log, a.steps.log = log, log
+	a.log, a.steps.log, a.level = log, log, level
 	return nil
 }
 
