@@ -74,8 +74,8 @@ sbom: ## the modules in the slim and the full binary, as CycloneDX, below build/
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w $(LDFLAGS)' -o build/sbom/gscd-slim ./cmd/gscd
 	CGO_ENABLED=1 $(GO) build -trimpath -ldflags '-s -w $(LDFLAGS)' -o build/sbom/gscd-full ./cmd/gscd
 	for image in slim full; do \
-	  GOFLAGS= $(GO) run $(SBOM_TOOL) bin -json -noserial -output build/sbom/gscd-$$image.cdx.json build/sbom/gscd-$$image || exit 1; \
-	  deploy/image/checksbom.sh build/sbom/gscd-$$image build/sbom/gscd-$$image.cdx.json || exit 1; \
+	  GOFLAGS= $(GO) run $(SBOM_TOOL) bin -json -noserial $(if $(VERSION),-version $(VERSION)) -output build/sbom/gscd-$$image.cdx.json build/sbom/gscd-$$image || exit 1; \
+	  deploy/image/checksbom.sh build/sbom/gscd-$$image build/sbom/gscd-$$image.cdx.json $(VERSION) || exit 1; \
 	done
 
 # Seeds of their own each night; a failure prints its seed and how to run it again.

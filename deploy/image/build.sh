@@ -24,8 +24,8 @@ for bundle in ${SSL_CERT_FILE:-} /etc/ssl/certs/ca-certificates.crt /etc/pki/tls
   fi
 done
 "$context/gscd" version | grep -qE "^gscd +$version$" # the stamp is in the binary
-GOFLAGS='' go run github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.9.0 bin -json -noserial -output "$out/gscd.cdx.json" "$context/gscd"
-"$root/deploy/image/checksbom.sh" "$context/gscd" "$out/gscd.cdx.json"
+GOFLAGS='' go run github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.9.0 bin -json -noserial -version "$version" -output "$out/gscd.cdx.json" "$context/gscd"
+"$root/deploy/image/checksbom.sh" "$context/gscd" "$out/gscd.cdx.json" "$version"
 
 buildah=(buildah --storage-driver vfs --root "$out/storage" --runroot "$out/run")
 "${buildah[@]}" bud --isolation chroot --timestamp "$(git -C "$root" log -1 --format=%ct)" -f "$root/deploy/image/Dockerfile.scratch" -t "$image" "$context"
