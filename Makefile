@@ -81,11 +81,23 @@ sbom: ## the modules in the slim and the full binary, as CycloneDX, below build/
 # Seeds of their own each night; a failure prints its seed and how to run it again.
 SEED := $(or $(SEED),$(shell date +%s))
 
-nightly: ## what takes hours: 10,000 simulated runs of the pipeline from seeds that were not tried before, every planted fault found again, two years of a commit a minute, each call of each command failed, 100 kills between real servers
+.PHONY: nightly-simulator nightly-planted nightly-longhaul nightly-calls nightly-servers
+
+nightly: nightly-simulator nightly-planted nightly-longhaul nightly-calls nightly-servers ## what takes hours, all of it
+
+nightly-simulator: ## 10,000 simulated runs of the pipeline from seeds that were not tried before
 	$(GO) test ./ingest -run 'TestModel$$' -timeout 3h -v -model.seed=$(SEED)0000 -model.runs=10000
+
+nightly-planted: ## every planted fault found again, and the oracle
 	$(GO) test ./ingest -run 'TestPlantedFaults$$|TestModelAgainstOracle$$' -timeout 2h -v -model.planted=-1 -model.oracle=5000
+
+nightly-longhaul: ## two years of a commit a minute
 	$(GO) test ./ingest -run 'TestLongHaul$$' -timeout 3h -v -longhaul.days=695
+
+nightly-calls: ## each call of each command failed
 	$(GO) test ./cmd/gscd -run 'TestEvery(Call|Request)OfCommands$$' -timeout 1h -v -everycall
+
+nightly-servers: ## 100 kills between real servers
 	integration/engines/install.sh build/integration
 	GSCD_KILLS=100 GSCD_SOAK=3m $(GO) test -tags integration -timeout 3h -parallel 4 -v -run 'TestProof|TestKafka' ./integration
 

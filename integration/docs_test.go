@@ -212,6 +212,9 @@ func (s *session) run(t *testing.T, b block) {
 	case "in":
 		s.dir = filepath.Join(s.root, value)
 	}
+	if slices.Contains([]string{"sh", "bash", "shell", "zsh"}, b.lang) {
+		t.Errorf("%s:%d: commands stand in a console block, where they are run, or it says why not", b.page, b.line)
+	}
 	if b.lang != "console" || s.failed {
 		return
 	}

@@ -52,7 +52,22 @@ func trinoLacks(t testing.TB) string {
 // and those of a gateway by s3:// URLs; the latter it writes too.
 func startTrino(t testing.TB, g *gateway) (address string) {
 	t.Helper()
-	home, server, dir := trinoJava(), component(t, "trino"), t.TempDir()
+	dir := t.TempDir()
+	return startTrinoWith(t, dir, nil, map[string]string{"delta": strings.Join([]string{
+		"connector.name=delta_lake", "hive.metastore=file", "hive.metastore.catalog.dir=local://" + dir + "/metastore",
+		"fs.native-local.enabled=true", "local.location=/", "delta.register-table-procedure.enabled=true",
+		"fs.native-s3.enabled=true", "s3.endpoint=" + g.url, "s3.region=" + gatewayRegion, "s3.path-style-access=true",
+		"s3.aws-access-key=" + gatewayKey, "s3.aws-secret-key=" + gatewaySecret,
+		// A table that others write on between two statements is looked at anew.
+		"delta.metadata.cache-ttl=0s",
+	}, "\n") + "\n"})
+}
+
+// startTrinoWith starts a server in a folder, with catalogs by their names and more variables
+// in its environment.
+func startTrinoWith(t testing.TB, dir string, environment []string, catalogs map[string]string) (address string) {
+	t.Helper()
+	home, server := trinoJava(), component(t, "trino")
 	port, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -68,20 +83,20 @@ func startTrino(t testing.TB, g *gateway) (address string) {
 			fmt.Sprint("discovery.uri=http://127.0.0.1:", at), "query.max-memory=1GB", "query.max-memory-per-node=512MB", "catalog.management=static", "http-server.log.enabled=false",
 			"plugin.dir=" + server + "/plugin",
 		},
-		"catalog/delta.properties": {
-			"connector.name=delta_lake", "hive.metastore=file", "hive.metastore.catalog.dir=local://" + dir + "/metastore",
-			"fs.native-local.enabled=true", "local.location=/", "delta.register-table-procedure.enabled=true",
-			"fs.native-s3.enabled=true", "s3.endpoint=" + g.url, "s3.region=" + gatewayRegion, "s3.path-style-access=true",
-			"s3.aws-access-key=" + gatewayKey, "s3.aws-secret-key=" + gatewaySecret,
-			// A table that others write on between two statements is looked at anew.
-			"delta.metadata.cache-ttl=0s",
-		},
 	} {
 		path := filepath.Join(dir, "etc", filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, "etc", "catalog"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range catalogs {
+		if err := os.WriteFile(filepath.Join(dir, "etc", "catalog", name+".properties"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -92,7 +107,7 @@ func startTrino(t testing.TB, g *gateway) (address string) {
 		"-Dlog.levels-file=" + dir + "/etc/log.properties", "-Dconfig=" + dir + "/etc/config.properties", "-Dcatalog.config-dir=" + dir + "/etc/catalog",
 		"-cp", server + "/lib/*", "io.trino.server.TrinoServer",
 	})
-	p := startProcessIn(t, nil, filepath.Join(home, "bin", "java"), args...)
+	p := startProcessIn(t, environment, filepath.Join(home, "bin", "java"), args...)
 	go io.Copy(io.Discard, p.stdout)
 	return fmt.Sprintf("http://127.0.0.1:%d", at)
 }

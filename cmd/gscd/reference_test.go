@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -131,6 +132,50 @@ var (
 	quoted      = regexp.MustCompile(`"[^"]*"|'[^']*'`)
 )
 
+// callsOf gives the arguments of each call of gscd in a line of a shell.
+func callsOf(line string) (calls [][]string) {
+	line = strings.TrimSpace(line)
+	var texts []string
+	bare := quoted.ReplaceAllStringFunc(line, func(q string) string {
+		texts = append(texts, q[1:len(q)-1])
+		return "\x00"
+	})
+	if i := strings.Index(bare, "  "); i > 0 { // what stands behind is its explanation
+		bare = bare[:i]
+	}
+	for strings.Contains(bare, "=") && !strings.HasPrefix(bare, "gscd") { // variables before it
+		_, after, ok := strings.Cut(bare, " ")
+		if !ok {
+			break
+		}
+		bare = after
+	}
+	for _, m := range exampleCall.FindAllStringSubmatch(bare, -1) {
+		args := strings.Fields(m[1])
+		for i := range args {
+			for strings.Contains(args[i], "\x00") && len(texts) > 0 {
+				args[i] = strings.Replace(args[i], "\x00", texts[0], 1)
+				texts = texts[1:]
+			}
+		}
+		calls = append(calls, args)
+	}
+	return calls
+}
+
+// parse says why a call is none of the program's: a command, a flag or an argument that it does not take.
+func parse(t *testing.T, args []string) error {
+	t.Helper()
+	found, left, err := commandTree(t).Find(args) // a new tree: flags remember what they were given
+	if err == nil {
+		err = found.ParseFlags(left)
+	}
+	if err == nil && !slices.Contains(args, "--help") {
+		err = found.ValidateArgs(found.Flags().Args())
+	}
+	return err
+}
+
 // The examples of the help pages are calls of commands that are there, with flags and
 // arguments that they take.
 func TestExamples(t *testing.T) {
@@ -140,39 +185,8 @@ func TestExamples(t *testing.T) {
 			t.Errorf("%s has no example", c.CommandPath())
 		}
 		for _, line := range strings.Split(strings.ReplaceAll(c.Example, "\\\n", " "), "\n") {
-			line = strings.TrimSpace(line)
-			var texts []string
-			bare := quoted.ReplaceAllStringFunc(line, func(q string) string {
-				texts = append(texts, q[1:len(q)-1])
-				return "\x00"
-			})
-			if i := strings.Index(bare, "  "); i > 0 { // what stands behind is its explanation
-				bare = bare[:i]
-			}
-			for strings.Contains(bare, "=") && !strings.HasPrefix(bare, "gscd") { // variables before it
-				_, after, ok := strings.Cut(bare, " ")
-				if !ok {
-					break
-				}
-				bare = after
-			}
-			for _, m := range exampleCall.FindAllStringSubmatch(bare, -1) {
-				args := strings.Fields(m[1])
-				for i := range args {
-					for strings.Contains(args[i], "\x00") && len(texts) > 0 {
-						args[i] = strings.Replace(args[i], "\x00", texts[0], 1)
-						texts = texts[1:]
-					}
-				}
-				root := commandTree(t) // flags remember what they were given
-				found, left, err := root.Find(args)
-				if err == nil {
-					err = found.ParseFlags(left)
-				}
-				if err == nil {
-					err = found.ValidateArgs(found.Flags().Args())
-				}
-				if err != nil {
+			for _, args := range callsOf(line) {
+				if err := parse(t, args); err != nil {
 					t.Errorf("example of %s: %s: %v", c.CommandPath(), line, err)
 				}
 				calls++
@@ -181,5 +195,56 @@ func TestExamples(t *testing.T) {
 	})
 	if calls < 60 {
 		t.Errorf("%d calls found in the examples", calls)
+	}
+}
+
+var (
+	notRun     = regexp.MustCompile("(?s)<!-- not run: [^\n]* -->\n```console\n(.*?)```")
+	inlineCall = regexp.MustCompile("`gscd ((?:[a-z][a-z0-9-]*)(?: [^`\n]*)?)`")
+)
+
+// Commands that no test runs, in sessions that say so and in lines of text, are at least ones that the
+// program takes. (TestDocs of integration/ runs the others.)
+func TestDocCalls(t *testing.T) {
+	pages := []string{"../../README.md", "../../CONTRIBUTING.md", "../../deploy/compose/README.md", "../../deploy/image/README.md"}
+	more, err := filepath.Glob("../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sessions, inline := 0, 0
+	for _, page := range append(pages, more...) {
+		raw, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, block := range notRun.FindAllStringSubmatch(string(raw), -1) {
+			for _, line := range strings.Split(strings.ReplaceAll(strings.ReplaceAll(block[1], "\\\n", " "), "\n> ", " "), "\n") {
+				command, ok := strings.CutPrefix(line, "$ ")
+				if !ok {
+					continue
+				}
+				for _, args := range callsOf(command) {
+					sessions++
+					if err := parse(t, args); err != nil {
+						t.Errorf("%s: %s: %v", page, command, err)
+					}
+				}
+			}
+		}
+		for _, m := range inlineCall.FindAllStringSubmatch(string(raw), -1) {
+			for _, args := range callsOf("gscd " + m[1]) {
+				inline++
+				if page == "../../docs/on-disk.md" && len(args) > 0 && slices.Contains([]string{"held", "markers", "sealed", "stored"}, args[0]) {
+					continue // first lines of files, no calls
+				}
+				// It may be the beginning of a call: what follows is not said.
+				if err := parse(t, append(args, "--help")); err != nil && !strings.Contains(err.Error(), "help requested") && !strings.Contains(err.Error(), "flag needs an argument") {
+					t.Errorf("%s: `gscd %s`: %v", page, m[1], err)
+				}
+			}
+		}
+	}
+	if sessions < 15 || inline < 200 {
+		t.Errorf("%d calls in sessions, %d in lines of text", sessions, inline)
 	}
 }

@@ -35,7 +35,7 @@ func TestCompose(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"bucket", "changes", "connect", "connector", "grafana", "gscd", "kafka", "mariadb", "prometheus", "s3", "trino"}
+	want := []string{"bucket", "changes", "connect", "connector", "grafana", "gscd", "kafka", "mariadb", "prometheus", "s3", "topics", "trino"}
 	if got := p.ServiceNames(); !slices.Equal(got, want) {
 		t.Errorf("services %q, want %q", got, want)
 	}
@@ -86,10 +86,14 @@ func TestCompose(t *testing.T) {
 		t.Fatal(err)
 	}
 	sql := read(t, composeFolder+"/shop.sql")
+	made := strings.Join(p.Services["topics"].Command, " ")
 	for _, table := range config.Tables {
 		prefix, name, _ := strings.Cut(table.Topics[0], ".shop.")
 		if prefix != connector["topic.prefix"] || !strings.Contains(sql, "CREATE TABLE "+name+" ") {
 			t.Errorf("nobody writes the topic %s", table.Topics[0])
+		}
+		if !regexp.MustCompile(`for table in [a-z ]*\b`+name+`\b`).MatchString(made) || !strings.Contains(made, "--topic "+prefix+".shop.$table ") {
+			t.Errorf("nobody makes the topic %s: %s", table.Topics[0], made)
 		}
 	}
 	brokers := connector["schema.history.internal.kafka.bootstrap.servers"]

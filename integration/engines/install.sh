@@ -124,6 +124,7 @@ if newer_java; then
 else
   echo "integration tests: the schema registry is left out, and its tests are skipped: no Java 24 or newer is on this machine (set TRINO_JAVA_HOME)"
 fi
+"$here/prometheus.sh" "$dir"
 # package installs one of the system's, where this user may; else it says what is left out.
 package() { # PROGRAM PACKAGE WHAT
   if ! command -v "$1" > /dev/null && [ ! -x "/usr/sbin/$1" ]; then
