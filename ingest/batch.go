@@ -121,7 +121,7 @@ func (l *Lane) stand(key string) *entry {
 	e, ok := l.overlaid(key)
 	if !ok {
 		e.key = key
-		if ref := l.writer.Index().Get(key); ref != 0 && !b.isKilled(ref) {
+		if ref := l.indexed(key); ref != 0 && !b.isKilled(ref) {
 			e.old, e.live = ref, true
 		} else if m, ok := l.markers.Get(key, l.state().Open); ok {
 			e.meta, e.known = m, true

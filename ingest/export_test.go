@@ -20,5 +20,8 @@ func (o *Options) SaveIndexEvery(commits int64) { o.indexEvery = commits }
 // or where it waits for that. So a run is the same every time.
 func (o *Options) InTurns(turns func() bool) { o.turns = turns }
 
+// LookAhead has the keys of every chunk looked up together.
+func (o *Options) LookAhead() { o.lookAheadFrom = 1 }
+
 // Serially has the lane take no record while it writes a batch.
 func (o *Options) Serially() { o.serial = true }

@@ -96,6 +96,13 @@ type Lane struct {
 	rewriting *rewriting
 	running   bool
 
+	// taking is what is known ahead of the change that is being taken, nil where nothing is,
+	// and takingOf the chunk's; the others are memory for the next chunk.
+	taking    *lookedUp
+	takingOf  *ahead
+	keysAhead []string
+	refsAhead []upsert.Ref
+
 	batch          *batch
 	arena          *change.Arena
 	inFlight       *flight   // the batch that is being stored; nil where none is
@@ -270,6 +277,9 @@ func (l *Lane) takeBlock() (bool, error) {
 		l.since = time.Now()
 	}
 	lastDead := l.lastDeadLetter(id)
+	if block.at == 0 {
+		l.lookAhead(block)
+	}
 	for !block.done() {
 		r, c, decodeErr := block.peek()
 		if r.Row == 0 && l.judge.Paused(p) {
@@ -306,7 +316,9 @@ func (l *Lane) takeBlock() (bool, error) {
 			continue
 		}
 		dead := len(l.batch.dead)
+		l.taking, l.takingOf = block.ahead.of(block.at-1), &block.ahead
 		again, err := l.take(p, r, c, decodeErr)
+		l.taking = nil
 		if err != nil {
 			return true, l.stopBefore(id, r, err)
 		}
@@ -446,7 +458,7 @@ func (l *Lane) take(p *snapshotter.Partition, r *change.Record, c *change.Change
 			return false, nil
 		}
 		var old, new string
-		if old, new, rej = l.keys(c, p.Number, r.Offset); rej == nil && c.Op != change.Schema {
+		if old, new, rej = l.keysOf(c, p.Number, r.Offset); rej == nil && c.Op != change.Schema {
 			rej, err = l.checkNullKey(c, old, new)
 			if err != nil {
 				return false, err

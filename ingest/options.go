@@ -156,8 +156,10 @@ type Options struct {
 
 	// For tests. turns, where set, tells when the lane does itself what goroutines of
 	// their own do else. serial lets no batch be taken while one is written.
-	turns  func() bool
-	serial bool
+	// lookAheadFrom is the constant of that name.
+	turns         func() bool
+	serial        bool
+	lookAheadFrom int
 }
 
 // DeadLetterTopic takes records that tell of dead letters. *kafka.Sink is one.
@@ -177,6 +179,9 @@ func (o *Options) setDefaults() {
 		if *s == "" {
 			*s = d
 		}
+	}
+	if o.lookAheadFrom == 0 {
+		o.lookAheadFrom = lookAheadFrom
 	}
 	str(&o.Late, Fold)
 	str(&o.Future, DeadLetter)

@@ -53,6 +53,7 @@ type chunk struct {
 	errs    []error
 	next    int64 // offset behind the chunk
 	bytes   int64 // of its records
+	ahead   ahead // filled in when its turn comes
 	at      int
 	over    bool // the stretch behind the last record was taken too
 	ready   chan struct{}
@@ -364,13 +365,15 @@ func (q *queue) take(p polled) error {
 type chunkRoom struct {
 	changes []change.Change
 	errs    []error
+	ahead   []lookedUp
 }
 
 func (q *queue) recycle(c *chunk) {
 	if len(q.spare) < lowWater && len(c.changes) >= chunkRecords {
 		clear(c.changes)
 		clear(c.errs)
-		q.spare = append(q.spare, chunkRoom{c.changes, c.errs})
+		clear(c.ahead.changes)
+		q.spare = append(q.spare, chunkRoom{c.changes, c.errs, c.ahead.changes[:0]})
 	}
 }
 
@@ -380,9 +383,9 @@ func (q *queue) newChunk(n int) *chunk {
 	if last := len(q.spare) - 1; last >= 0 {
 		room, q.spare = q.spare[last], q.spare[:last]
 	} else {
-		room = chunkRoom{make([]change.Change, n), make([]error, n)}
+		room = chunkRoom{changes: make([]change.Change, n), errs: make([]error, n)}
 	}
-	return &chunk{changes: room.changes[:n], errs: room.errs[:n], ready: make(chan struct{})}
+	return &chunk{changes: room.changes[:n], errs: room.errs[:n], ahead: ahead{changes: room.ahead}, ready: make(chan struct{})}
 }
 
 // done reports that every record was taken.

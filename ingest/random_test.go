@@ -218,6 +218,9 @@ func (tr *trial) life(s step, topic map[int32][]*event, r *rand.Rand, f fault) e
 	o.DriftWait = time.Duration(s.wait) * time.Microsecond
 	o.Now = func() time.Time { return time.UnixMicro(s.clock) }
 	tr.stages.set(&o, s.seed+uint64(f.call))
+	if s.seed%3 > 0 {
+		o.LookAhead()
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var crashed atomic.Bool

@@ -14,12 +14,14 @@ import (
 // 16 to 20 bytes, or 26 to 30, also while the index grows; past some 10,000 keys they
 // lie outside the Go heap.
 //
-// Get, GetMany, Refs and Len may be called by several goroutines at once, the others
+// Get, GetMany, Refs, Len and Changes may be called by several goroutines at once, the others
 // by one alone.
 type Index struct {
 	ints   table
 	hashes table
 	key    [2]uint64
+	// changes counts what may have changed Refs.
+	changes int64
 }
 
 // NewIndex makes an empty index with room for about so many keys; 0 is fine.
@@ -41,6 +43,7 @@ func newIndex(keys int64, key [2]uint64) *Index {
 
 // Close gives the memory back. The index is empty then, and may be used on.
 func (x *Index) Close() {
+	x.changes++
 	for _, t := range []*table{&x.ints, &x.hashes} {
 		for i := range t.shards {
 			t.shards[i].free()
@@ -91,34 +94,59 @@ func (x *Index) Get(key string) Ref {
 // GetMany gives the Refs of keys, 0 for those that have none, in refs, which is as
 // long as keys. It is faster than Get: the waits for memory overlap.
 func (x *Index) GetMany(keys []string, refs []Ref) {
-	type probe struct {
-		h            *shard
-		hash, second uint64
-	}
+	x.probe(keys, func(i int, p *probe) { refs[i] = p.shard.get(p.hash, p.second) })
+}
+
+// PutMany sets the Refs of keys, ref(i) for the i-th, as Put does in turn.
+func (x *Index) PutMany(keys []string, ref func(i int) Ref) {
+	x.changes++
+	x.probe(keys, func(i int, p *probe) { p.shard.put(p.table, item{p.hash, p.second, ref(i)}) })
+}
+
+// DeleteMany forgets keys.
+func (x *Index) DeleteMany(keys []string) {
+	x.changes++
+	x.probe(keys, func(_ int, p *probe) { p.shard.remove(p.hash, p.second) })
+}
+
+// Changes is a number that rises whenever a Ref may have changed: what Get and GetMany gave
+// holds while it stays.
+func (x *Index) Changes() int64 { return x.changes }
+
+// probe is where a key is looked for.
+type probe struct {
+	table        *table
+	shard        *shard
+	hash, second uint64
+}
+
+// probe calls fn with the place of each key, some at a time, whose memory it has asked for
+// together.
+func (x *Index) probe(keys []string, fn func(i int, p *probe)) {
 	var probes [64]probe
 	touched := byte(0)
-	for len(keys) > 0 {
-		n := min(len(keys), len(probes))
-		for i, key := range keys[:n] {
-			_, h, hash, second := x.place(key)
-			probes[i] = probe{h, hash, second}
+	for first := 0; first < len(keys); first += len(probes) {
+		n := min(len(keys)-first, len(probes))
+		for i, key := range keys[first : first+n] {
+			t, h, hash, second := x.place(key)
+			probes[i] = probe{t, h, hash, second}
 		}
 		for i := range n { // a loop of its own: the more of these a core has in sight, the more it asks for at once
-			if p := &probes[i]; p.h.n > 0 {
-				touched |= p.h.bytes[p.h.home(p.hash)*p.h.width]
+			if p := &probes[i]; p.shard.n > 0 {
+				touched |= p.shard.bytes[p.shard.home(p.hash)*p.shard.width]
 			}
 		}
 		for i := range n {
-			refs[i] = probes[i].h.get(probes[i].hash, probes[i].second)
+			fn(first+i, &probes[i])
 		}
-		keys, refs = keys[n:], refs[n:]
 	}
 	runtime.KeepAlive(touched)
-	runtime.KeepAlive(x)
+	runtime.KeepAlive(x) // the memory goes with it
 }
 
 // Put sets the Ref of a key and gives the one it had, 0 if none.
 func (x *Index) Put(key string, ref Ref) (old Ref) {
+	x.changes++
 	t, h, hash, second := x.place(key)
 	old = h.put(t, item{hash, second, ref})
 	runtime.KeepAlive(x)
@@ -127,6 +155,7 @@ func (x *Index) Put(key string, ref Ref) (old Ref) {
 
 // Delete forgets a key and gives the Ref it had, 0 if none.
 func (x *Index) Delete(key string) (old Ref) {
+	x.changes++
 	_, h, hash, second := x.place(key)
 	old = h.remove(hash, second)
 	runtime.KeepAlive(x)
@@ -168,6 +197,7 @@ func (x *Index) Refs(fn func(Ref) bool) {
 // MapRefs gives every key the Ref that fn makes of the one it has; where that is 0
 // the key is forgotten. It goes through the whole index once, in order.
 func (x *Index) MapRefs(fn func(Ref) Ref) {
+	x.changes++
 	x.each(func(_ *table, h *shard) bool {
 		h.rewrite(fn)
 		return true
@@ -205,6 +235,7 @@ func (x *Index) hashOf(key rowKey) (kind int, hash, second uint64) {
 
 // put is Put for the key of a row.
 func (x *Index) put(key rowKey, ref Ref) (old Ref) {
+	x.changes++
 	kind, hash, second := x.hashOf(key)
 	t := &x.ints
 	if kind == 1 {

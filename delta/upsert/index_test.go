@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/gscd-io/gscd/delta/schema"
 )
 
@@ -160,4 +162,87 @@ func TestBuilderEqualsPuts(t *testing.T) {
 		checkShard(t, h)
 		return true
 	})
+}
+
+// TestMany: many keys at once are put and deleted as they would be in turn, the later of two
+// of one key last, and every change is told.
+func TestMany(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		many, turn := NewIndex(0), NewIndex(0)
+		defer many.Close()
+		defer turn.Close()
+		next := uint32(0)
+		for range rapid.IntRange(1, 6).Draw(t, "steps") {
+			var keys []string
+			for range rapid.IntRange(1, 300).Draw(t, "keys") {
+				key := encodedInt(int64(rapid.IntRange(0, 400).Draw(t, "key")))
+				if rapid.IntRange(0, 3).Draw(t, "kind") == 0 {
+					key = "text" + key
+				}
+				keys = append(keys, key)
+			}
+			before := many.Changes()
+			if rapid.Bool().Draw(t, "put") {
+				first := next
+				many.PutMany(keys, func(i int) Ref { return makeRef(7, first+uint32(i), 3) })
+				for i, key := range keys {
+					turn.Put(key, makeRef(7, first+uint32(i), 3))
+				}
+				next += uint32(len(keys))
+			} else {
+				many.DeleteMany(keys)
+				for _, key := range keys {
+					turn.Delete(key)
+				}
+			}
+			if many.Changes() == before {
+				t.Fatal("the change is not told")
+			}
+			refs := make([]Ref, len(keys))
+			many.GetMany(keys, refs)
+			for i, key := range keys {
+				if want := turn.Get(key); refs[i] != want || many.Get(key) != want {
+					t.Fatalf("key %q: %x and %x, want %x", key, refs[i], many.Get(key), want)
+				}
+			}
+			if many.Len() != turn.Len() {
+				t.Fatalf("%d keys, want %d", many.Len(), turn.Len())
+			}
+		}
+	})
+}
+
+// BenchmarkLookUp asks an index that no cache holds for the keys of a chunk, one after the
+// other and together.
+func BenchmarkLookUp(b *testing.B) {
+	const n, chunk = 8_000_000, 512
+	x := NewIndex(n)
+	defer x.Close()
+	for i := range int64(n) {
+		x.Put(encodedInt(i), makeRef(1, uint32(i), 0))
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	keys, refs := make([]string, 1<<18), make([]Ref, chunk)
+	for i := range keys {
+		keys[i] = encodedInt(r.Int64N(n + n/10))
+	}
+	for _, many := range []bool{false, true} {
+		b.Run(map[bool]string{false: "Get", true: "GetMany"}[many], func(b *testing.B) {
+			at := 0
+			for b.Loop() {
+				of := keys[at : at+chunk]
+				if at += chunk; at == len(keys) {
+					at = 0
+				}
+				if many {
+					x.GetMany(of, refs)
+					continue
+				}
+				for i, key := range of {
+					refs[i] = x.Get(key)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/chunk, "ns/key")
+		})
+	}
 }

@@ -535,9 +535,7 @@ func (w *Writer) Applied(out *Written) error {
 			return killed != nil && killed.Contains(r.Row())
 		})
 	}
-	for _, key := range out.removed {
-		w.index.Delete(key)
-	}
+	w.index.DeleteMany(out.removed)
 	for _, c := range out.replaced {
 		if c.add == nil {
 			w.drop(w.segments[c.id])
@@ -556,9 +554,7 @@ func (w *Writer) Applied(out *Written) error {
 		if err != nil {
 			return err
 		}
-		for i, key := range a.keys {
-			w.index.Put(key, makeRef(s.id, uint32(i), a.tags[i]))
-		}
+		w.index.PutMany(a.keys, func(i int) Ref { return makeRef(s.id, uint32(i), a.tags[i]) })
 	}
 	return nil
 }
