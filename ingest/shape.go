@@ -27,11 +27,12 @@ type columns struct {
 
 // shape says how the columns of a record lie in the table's.
 type shape struct {
-	to    []int  // wire column → table column, -1 where the table has none
-	exact []bool // the wire type is the column's: the cell goes in as it is
-	width int    // number of table columns that to was made for
-	same  bool   // the table's columns are those of the record, in this order
-	plain bool   // same, and all cells go in as they are
+	to    []int         // wire column → table column, -1 where the table has none
+	exact []bool        // the wire type is the column's: the cell goes in as it is
+	asIs  []schema.Kind // so does a cell of this kind
+	width int           // number of table columns that to was made for
+	same  bool          // the table's columns are those of the record, in this order
+	plain bool          // same, and all cells go in as they are
 	// absent are the table's columns that the record does not have;
 	// lacksOld tells that one of them was there when the open label opened.
 	absent   []int
@@ -92,13 +93,14 @@ func (c *columns) shape(w *change.Columns) *shape {
 	if s != nil && s.width == len(c.list) {
 		return s
 	}
-	s = &shape{to: make([]int, len(w.List)), exact: make([]bool, len(w.List)), width: len(c.list)}
+	s = &shape{to: make([]int, len(w.List)), exact: make([]bool, len(w.List)), asIs: make([]schema.Kind, len(w.List)), width: len(c.list)}
 	seen := make([]bool, len(c.list))
 	for i, col := range w.List {
 		s.to[i] = -1
 		if at, ok := c.index[col.Name]; ok {
 			s.to[i] = at
 			s.exact[i] = col.Type == c.list[at].Type
+			s.asIs[i] = decode.AsIs(col.Type, c.list[at].Type)
 			seen[at] = true
 		}
 	}
@@ -156,25 +158,28 @@ func (l *Lane) layOut(c *change.Change, absent schema.Kind) ([]schema.Value, err
 		}
 	}
 	sh = l.columns.shape(c.Columns)
-	var row []schema.Value
-	if sh.same && roomy {
-		row = c.After // it becomes the table's row where it lies
-	} else {
+	inPlace := sh.same && roomy
+	row := c.After // it becomes the table's row where it lies
+	if !inPlace {
 		row = l.arena.Row(len(l.columns.list), len(Hidden))
 	}
 	for i, at := range sh.to {
 		if at < 0 {
 			continue
 		}
-		v := c.After[i]
-		if !sh.exact[i] && v.Kind != schema.Null && v.Kind != schema.Unavailable {
-			var err error
-			if v, err = decode.Fit(v, c.Columns.List[i].Type, l.columns.list[at].Type); err != nil {
-				if l.o.BadValue != AsNull {
-					return nil, &badValue{l.columns.list[at].Name, err}
-				}
-				v = schema.Value{}
+		cell := &c.After[i]
+		if sh.exact[i] || cell.Kind == sh.asIs[i] || cell.Kind == schema.Null || cell.Kind == schema.Unavailable {
+			if !inPlace {
+				row[at] = *cell
 			}
+			continue
+		}
+		v, err := decode.Fit(*cell, c.Columns.List[i].Type, l.columns.list[at].Type)
+		if err != nil {
+			if l.o.BadValue != AsNull {
+				return nil, &badValue{l.columns.list[at].Name, err}
+			}
+			v = schema.Value{}
 		}
 		row[at] = v
 	}

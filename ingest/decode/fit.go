@@ -67,7 +67,7 @@ func Fit(v schema.Value, from, to schema.Type) (schema.Value, error) {
 	if v.Kind == schema.Null || v.Kind == schema.Unavailable {
 		return v, nil
 	}
-	if v.Kind == schema.String && to.Primitive == schema.StringType || v.Kind == schema.Int && to.Primitive == schema.Long && isInteger(from) {
+	if v.Kind == AsIs(from, to) {
 		return v, nil // what most cells of records without types are
 	}
 	if from == to && from.Primitive != schema.Unknown && from.IsLeaf() {
@@ -78,6 +78,18 @@ func Fit(v schema.Value, from, to schema.Type) (schema.Value, error) {
 		return schema.Value{}, fmt.Errorf("%w of type %s: %w", ErrFit, to, err)
 	}
 	return out, nil
+}
+
+// AsIs gives the kind whose cells of type from fit a column of type to as they are, whatever
+// their value; NULL where Fit must look at each.
+func AsIs(from, to schema.Type) schema.Kind {
+	switch {
+	case to.Primitive == schema.StringType:
+		return schema.String
+	case to.Primitive == schema.Long && isInteger(from):
+		return schema.Int
+	}
+	return schema.Null
 }
 
 var errKind = errors.New("another kind of value")
