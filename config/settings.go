@@ -80,6 +80,13 @@ type SASL struct {
 	ExternalID string `yaml:"external_id"`
 }
 
+// String leaves out the password: fmt prints what a pointer points to without asking the
+// fields, where a verb does not fit it.
+func (s SASL) String() string { return s.Mechanism + ":" + s.Username }
+
+// GoString is String.
+func (s SASL) GoString() string { return s.String() }
+
 // Transform is what the transforms of all tables share.
 type Transform struct {
 	// The key of the hashes of `hash_columns`, 16 bytes or more; best as `GSCD_TRANSFORM_HASH_SECRET_FILE`.

@@ -36,6 +36,14 @@ type Options struct {
 	CertFile, KeyFile string
 }
 
+// String leaves out the password.
+func (o Options) String() string {
+	return fmt.Sprintf("TLS %t, any certificate %t, authorities %q, certificate %q", o.TLS, o.SkipVerify, o.CAFile, o.CertFile)
+}
+
+// GoString is String.
+func (o Options) GoString() string { return o.String() }
+
 // Server is how a server is reached.
 type Server struct {
 	user, host string
@@ -84,6 +92,12 @@ func Open(address string, o Options) (*Server, error) {
 	}
 	return s, nil
 }
+
+// String is Name: no verb prints the password.
+func (s *Server) String() string { return s.Name() }
+
+// GoString is Name.
+func (s *Server) GoString() string { return s.Name() }
 
 // Name is the address.
 func (s *Server) Name() string { return Scheme + s.user + "@" + s.address() }

@@ -31,6 +31,12 @@ type Options struct {
 	Timeout, Patience time.Duration
 }
 
+// String leaves out password and token.
+func (o Options) String() string { return fmt.Sprintf("registry %q of %q", o.URLs, o.Username) }
+
+// GoString is String.
+func (o Options) GoString() string { return o.String() }
+
 // Client asks a schema registry. It is safe for concurrent use.
 type Client struct {
 	o    Options

@@ -45,6 +45,14 @@ func (s *Settings) Empty() bool {
 	return len(s.Include)+len(s.Exclude)+len(s.Hash)+len(s.Mask)+len(s.Rename) == 0 && s.Where == "" && s.Shard == nil && !s.Seal
 }
 
+// String leaves out the secret.
+func (s Settings) String() string {
+	return fmt.Sprintf("hashed %q, masked %q, left out %q", s.Hash, slices.Sorted(maps.Keys(s.Mask)), s.Exclude)
+}
+
+// GoString is String.
+func (s Settings) GoString() string { return s.String() }
+
 // Rules are checked settings, safe for concurrent use.
 type Rules struct {
 	include, exclude, hash map[string]bool
@@ -210,6 +218,12 @@ func (r *Rules) Where() string {
 	}
 	return r.where
 }
+
+// String is the fingerprint.
+func (r *Rules) String() string { return r.Fingerprint() }
+
+// GoString is String.
+func (r *Rules) GoString() string { return r.String() }
 
 // Fingerprint says what the rules do, as JSON: equal text, equal rules. The secret
 // is in it by a hash that does not tell it. It is empty for no rules.
