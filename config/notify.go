@@ -201,3 +201,17 @@ func (r *reader) validateWebhook(w *NotifyWebhook, p string) {
 		r.at(p+".timeout", "is no time to answer in")
 	}
 }
+
+func (r *reader) validateTracing(t *Tracing) {
+	switch {
+	case t == nil:
+		return
+	case t.Endpoint == "":
+		r.at("tracing.endpoint", "is missing: write http://HOST:4318")
+	default:
+		r.validateURL("tracing.endpoint", t.Endpoint, "tracing.headers_file")
+	}
+	if t.Sample == 0 {
+		r.at("tracing.sample", "is nothing: leave the section out")
+	}
+}

@@ -23,6 +23,8 @@ type Config struct {
 	HTTP     HTTP     `yaml:"http"`
 	Log      Log      `yaml:"log"`
 	Process  Process  `yaml:"process"`
+	// Tracing is nil where the section is absent: nothing is traced.
+	Tracing *Tracing `yaml:"tracing"`
 	// Notify are the sinks that are told of events; their names differ.
 	Notify []Notify `yaml:"-"`
 	// Tables have names that differ and locations that differ.
@@ -318,6 +320,18 @@ type HTTPTLS struct {
 type Log struct {
 	// Least level that `gscd ingest` logs; `--log-level` goes before it. A new value is taken at SIGHUP.
 	Level string `yaml:"level" default:"info" oneof:"debug info warn error"`
+}
+
+// Tracing is where spans of batches are sent.
+type Tracing struct {
+	// Address of an OTLP collector over HTTP: `http://HOST:4318`, or with the path of its traces.
+	Endpoint string `yaml:"endpoint"`
+	// File with a header a line, `NAME: VALUE`, that is sent along; a login among them.
+	HeadersFile string `yaml:"headers_file"`
+	// PEM file of the authorities that sign the collector's certificate.
+	CAFile string `yaml:"ca_file"`
+	// Share of the batches that are traced.
+	Sample Fraction `yaml:"sample" default:"100%"`
 }
 
 // Process bounds what all tables of a process take together. What is 0 depends

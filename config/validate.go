@@ -98,6 +98,7 @@ func (r *reader) validate(cfg *Config, checks Checks) {
 	r.validateTogether(cfg.Tables)
 	r.validateNotify(cfg)
 	r.validateContradictions(cfg)
+	r.validateTracing(cfg.Tracing)
 }
 
 // validateTransform checks filters and transforms.

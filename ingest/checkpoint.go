@@ -40,7 +40,7 @@ func (l *Lane) maybeCheckpoint() error {
 	}
 	ctx, cancel := context.WithCancel(l.ctx)
 	c := &pendingCheckpoint{cancel: cancel}
-	table, base, gate := l.table, l.base, l.o.Gate
+	table, base, gate, tracer := l.table, l.base, l.o.Gate, l.o.Tracer
 	options := delta.CheckpointOptions{Drop: func(r *action.Remove) bool { return l.written.obsolete(base, r) }}
 	c.aside = l.beside(func() {
 		c.err = Caught(func() (err error) {
@@ -51,8 +51,13 @@ func (l *Lane) maybeCheckpoint() error {
 				}
 				defer leave()
 			}
-			c.result, err = table.Checkpoint(ctx, base, options)
-			return err
+			return traced(tracer, CheckpointStage, func(s *Stretch) error {
+				if s != nil {
+					s.Version = base.Version()
+				}
+				c.result, err = table.Checkpoint(ctx, base, options)
+				return err
+			})
 		})
 	})
 	l.checkpointing = c

@@ -53,6 +53,7 @@ func (l *Lane) backOff() error {
 // conflict; it comes back where the table must be loaded anew.
 func (l *Lane) follow(cause error) error {
 	l.conflicts++
+	l.conflictsMet++
 	if err := l.backOff(); err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/gscd-io/gscd/delta/action"
 	"github.com/gscd-io/gscd/ingest/change"
 	"github.com/gscd-io/gscd/progress"
+	"github.com/gscd-io/gscd/savepoint"
 	"github.com/gscd-io/gscd/snapshotter"
 )
 
@@ -70,6 +71,12 @@ type View struct {
 	// Committed is when the last commit was made, Opened when the open label
 	// was opened by a seal; zero where that is not known.
 	Committed, Opened time.Time
+	// Conflicts counts commits that met another one, since this lane began.
+	Conflicts int64
+	// Files are the live data files. Savepoints are the pinned versions, and Bytes the size
+	// of the live files, at the last load or seal; -1 where they are not known.
+	Files             int
+	Savepoints, Bytes int64
 	// Waits are what the lane waits for that does not answer, or is not its turn.
 	Waits []Wait
 	// Table and Snapshot are the table at Version, nil where it does not exist yet.
@@ -143,6 +150,10 @@ func (l *Lane) view() View {
 		v.Table, v.Snapshot = l.table, l.base
 	}
 	v.Ends = l.knownEnds()
+	v.Conflicts, v.Savepoints, v.Bytes, v.Files = l.conflictsMet, -1, -1, -1
+	if l.base != nil {
+		v.Files, v.Savepoints, v.Bytes = l.base.NumFiles(), l.savepoints, l.liveBytes
+	}
 	return v
 }
 
@@ -151,6 +162,7 @@ func (l *Lane) showLoaded() {
 		return
 	}
 	l.lastCommit, l.committedAt, l.openedAt = -1, time.Time{}, time.Time{}
+	l.measure()
 	if l.p != nil && l.base != nil {
 		if last, ok := l.base.Txn(progress.AppID); ok {
 			l.lastCommit, l.committedAt = last.Version, l.timeOf(last.Version)
@@ -160,6 +172,18 @@ func (l *Lane) showLoaded() {
 		}
 	}
 	l.o.Observer.Loaded(l.view())
+}
+
+// measure takes the figures of the table that cost a look at all of its files.
+func (l *Lane) measure() {
+	l.savepoints, l.liveBytes = 0, 0
+	if l.base == nil {
+		return
+	}
+	l.savepoints = int64(len(savepoint.PinsOf(l.base)))
+	for _, f := range l.base.Files() {
+		l.liveBytes += f.Size
+	}
 }
 
 // timeOf is the writer's time of a commit, zero where the log does not tell.
@@ -182,6 +206,7 @@ func (l *Lane) showCommit(c Commit, p *progress.Progress) {
 	l.lastCommit, l.committedAt = c.Version, time.Now()
 	if c.Kind == progress.SealKind {
 		l.openedAt = l.committedAt
+		l.measure()
 	}
 	v := l.view()
 	v.Progress = p

@@ -129,6 +129,8 @@ type Lane struct {
 	lastCommit  int64
 	committedAt time.Time
 	openedAt    time.Time
+	// Figures for the observer, see View.
+	conflictsMet, savepoints, liveBytes int64
 }
 
 // New makes a lane. The options are checked; the error lists every fault.
@@ -279,6 +281,10 @@ func (l *Lane) takeBlock() (bool, error) {
 	lastDead := l.lastDeadLetter(id)
 	if block.at == 0 {
 		l.lookAhead(block)
+	}
+	if l.o.Tracer != nil {
+		began, at := time.Now(), block.at
+		defer func() { over(l.o.Tracer, FoldStage, began, block.at-at, 0) }()
 	}
 	for !block.done() {
 		r, c, decodeErr := block.peek()

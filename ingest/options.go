@@ -129,6 +129,8 @@ type Options struct {
 	Backup bool
 	// Lists are written at each seal for engines that do not read the log (none).
 	Lists savepoint.ListKind
+	// Tracer is told where the time of batches goes; nil for nobody.
+	Tracer Tracer
 	// SealChecksum records the checksum of a label's rows right behind its seal.
 	SealChecksum bool
 

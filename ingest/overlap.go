@@ -131,6 +131,9 @@ func (l *Lane) cut(overlapped bool) (*flight, error) {
 		return nil, err
 	}
 	l.writing = time.Now()
+	if l.o.Tracer != nil {
+		l.o.Tracer.Cut(l.writing)
+	}
 	f := &flight{batch: b, arena: l.arena, ctx: l.ctx, cancel: func() {}, overlapped: overlapped, p: l.p, operation: "WRITE",
 		feeds: l.feeds(), open: l.writing.Sub(l.since), begun: l.writing}
 	if b.replayed {
@@ -182,10 +185,16 @@ func (l *Lane) cut(overlapped bool) (*flight, error) {
 func (f *flight) work(l *Lane) func() {
 	return func() {
 		f.err = Caught(func() error {
-			if err := f.store(l); err != nil {
+			if err := traced(l.o.Tracer, EncodeStage, func(*Stretch) error { return f.store(l) }); err != nil {
 				return err
 			}
-			return f.commit(l)
+			return traced(l.o.Tracer, CommitStage, func(s *Stretch) error {
+				err := f.commit(l)
+				if s != nil && err == nil {
+					s.Version, s.Label, s.Records = f.made.Version(), f.p.Label, f.batch.records
+				}
+				return err
+			})
 		})
 	}
 }

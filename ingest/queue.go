@@ -86,7 +86,9 @@ func newQueue(source Source, o *Options) *queue {
 				if decoded += c.bytes; decoded > arenaRecords {
 					arena, decoded = &change.Arena{}, c.bytes
 				}
+				began := begun(o.Tracer)
 				c.broken = Caught(func() error { return c.decode(decoders, arena, o) })
+				over(o.Tracer, DecodeStage, began, len(c.records), c.bytes)
 				close(c.ready)
 			}
 		})
@@ -297,8 +299,7 @@ func (q *queue) ahead(ctx context.Context) error {
 	flying := make(chan polled, 1)
 	q.flying = flying
 	go func() {
-		blocks, err := q.source.Poll(ctx, q.o.PollRecords)
-		flying <- polled{blocks, err}
+		flying <- q.ask(ctx)
 	}()
 	return nil
 }
@@ -318,8 +319,24 @@ func (q *queue) poll(ctx context.Context) error {
 	if q.flying != nil {
 		return q.settle()
 	}
+	return q.take(q.ask(ctx))
+}
+
+// ask asks the source for more.
+func (q *queue) ask(ctx context.Context) polled {
+	began := begun(q.o.Tracer)
 	blocks, err := q.source.Poll(ctx, q.o.PollRecords)
-	return q.take(polled{blocks, err})
+	if q.o.Tracer != nil && len(blocks) > 0 {
+		records, bytes := 0, int64(0)
+		for _, b := range blocks {
+			records += len(b.Records)
+			for _, r := range b.Records {
+				bytes += int64(len(r.Key) + len(r.Value))
+			}
+		}
+		over(q.o.Tracer, PollStage, began, records, bytes)
+	}
+	return polled{blocks, err}
 }
 
 func (q *queue) take(p polled) error {

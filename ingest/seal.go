@@ -219,6 +219,16 @@ func (l *Lane) seal(ends []snapshotter.End, d snapshotter.Decision, clock time.T
 // commitSeals makes the savepoint of the labels that were just closed; it sets
 // the digest of their evidence.
 func (l *Lane) commitSeals(seals []progress.Evidence) error {
+	return traced(l.o.Tracer, SealStage, func(s *Stretch) error {
+		err := l.makeSavepoint(seals)
+		if s != nil && err == nil {
+			s.Label, s.Version = seals[len(seals)-1].Name, l.p.LastSeal
+		}
+		return err
+	})
+}
+
+func (l *Lane) makeSavepoint(seals []progress.Evidence) error {
 	l.writing = time.Now()
 	l.p.Kind = progress.SealKind
 	l.p.Label = l.o.Calendar.Name(l.state().Open)

@@ -80,6 +80,8 @@ var layers = []rule{
 	{"slice/mysql", []string{"capture/source", "capture/event", "ddl", "delta", "ingest", "slice"}},
 	{"server", []string{"ingest", "delta", "snapshotter", "drift", "progress", "savepoint", "query"}},
 
+	// It is an observer too, and a store that sees what is uploaded.
+	{"tracing", []string{"delta/objstore", "ingest", "progress"}},
 	// It watches as an observer of ingest does, and reads the map of what it missed.
 	{"notify", []string{"delta", "ingest", "progress", "savepoint", "snapshotter"}},
 
@@ -116,6 +118,7 @@ var homes = []struct {
 	{"github.com/go-mysql-org/go-mysql", []string{"capture", "ingest/decode", "slice/mysql"}},
 	{"github.com/duckdb", []string{"query/sql"}},
 	{"github.com/prometheus", []string{"server", "ingest/kafka"}},
+	{"go.opentelemetry.io", []string{"tracing"}},
 	{"github.com/spf13", []string{"cmd/gscd"}},
 	{"github.com/goccy/go-yaml", []string{"config"}},
 	{"github.com/jedib0t/go-pretty", []string{"query/output", "cmd/gscd", "demo", "bench"}},

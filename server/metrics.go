@@ -49,6 +49,9 @@ var (
 	kafkaFetched  = counter("gscd_kafka_fetched_bytes_total", "Bytes that the brokers have sent, as they came over the wire.")
 )
 
+// storeRetries is of the process: one S3 client serves all tables.
+var storeRetries = counter("gscd_s3_retries_total", "Requests that the S3 client has repeated by itself, by operation.", "op")
+
 // What is told of each sink of notifications.
 var (
 	notifications     = counter("gscd_notifications_total", "Attempts to tell a sink of an event, by result: delivered, failed.", "sink", "result")
@@ -71,6 +74,10 @@ var (
 	commits      = counter("gscd_commits_total", "Commits, by kind: batch, seal, maintenance.", "table", "kind")
 	seals        = counter("gscd_seals_total", "Sealed labels, by rule: proof, clock. By the clock no partition proved that the source lived past the label.", "table", "rule")
 
+	conflicts      = counter("gscd_commit_conflicts_total", "Commits that met one of another writer, and were made anew.", "table")
+	files          = gauge("gscd_files", "Live data files.", "table")
+	liveBytes      = gauge("gscd_bytes", "Bytes of the live data files, at the start or the last seal.", "table")
+	savepoints     = gauge("gscd_savepoints", "Versions that are pinned: sealed labels, named savepoints, rolled-back ones that are kept. Labels that were sealed by one commit share one.", "table")
 	rows           = gauge("gscd_rows", "Live rows.", "table")
 	heldRecords    = gauge("gscd_held_records", "Changes that wait for a later label.", "table")
 	heldBytes      = gauge("gscd_held_bytes", "Bytes of the files that hold changes of later labels.", "table")
@@ -159,6 +166,11 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 		}
 		out.put(kafkaFetched, float64(traffic.Fetched))
 	}
+	if s.o.Retries != nil {
+		for op, n := range s.o.Retries() {
+			out.put(storeRetries, float64(n), op)
+		}
+	}
 	if s.o.Notifications != nil {
 		out.notified(s.o.Notifications())
 	}
@@ -202,6 +214,11 @@ func (c collector) table(out sink, t *table) {
 	if standing := t.standing(); standing != nil {
 		standing.gauges(out)
 	}
+	if v, _ := w.state(); v.Files >= 0 && v.Progress != nil {
+		out.put(files, float64(v.Files), name)
+		out.put(liveBytes, float64(v.Bytes), name)
+		out.put(savepoints, float64(v.Savepoints), name)
+	}
 }
 
 // counters tells what was counted.
@@ -222,6 +239,7 @@ func (w *watch) counters(out sink, name string) {
 		out.put(records, float64(f.n), name, f.fate)
 	}
 	out.put(lateRecords, float64(w.late), name)
+	out.put(conflicts, float64(w.conflicts), name)
 	out.put(driftRecords, float64(w.drift), name)
 	for _, kind := range []progress.Kind{progress.Batch, progress.SealKind, progress.Maintenance} {
 		out.put(commits, float64(w.commits[kind]), name, string(kind))

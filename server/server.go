@@ -36,6 +36,8 @@ type Options struct {
 	Build map[string]string
 	// Traffic, where set, gives what was exchanged with the brokers so far.
 	Traffic func() Traffic
+	// Retries, where set, gives how many requests the S3 client has repeated, by operation.
+	Retries func() map[string]int64
 	// Notifications, where set, gives how each sink of notifications stands.
 	Notifications func() []Notified
 	// Failed, where set, is told of each table that has failed and is not started again.

@@ -40,6 +40,8 @@ type watch struct {
 	commits  map[progress.Kind]int64
 	seals    map[string]int64
 	restarts int64
+	// conflicts counts those of all runners, lastConflicts those of the one at work.
+	conflicts, lastConflicts int64
 }
 
 // fates counts records by what became of them.
@@ -116,6 +118,10 @@ func (w *watch) show(v ingest.View) {
 		v.Progress = copied(v.Progress)
 	}
 	v.Ends, v.Waits = maps.Clone(v.Ends), slices.Clone(v.Waits)
+	if v.Conflicts < w.lastConflicts { // of a new runner
+		w.lastConflicts = 0
+	}
+	w.conflicts, w.lastConflicts = w.conflicts+v.Conflicts-w.lastConflicts, v.Conflicts
 	w.view = v
 }
 

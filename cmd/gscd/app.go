@@ -21,6 +21,7 @@ import (
 	"github.com/gscd-io/gscd/ingest/registry"
 	"github.com/gscd-io/gscd/notify"
 	"github.com/gscd-io/gscd/snapshotter"
+	"github.com/gscd-io/gscd/tracing"
 )
 
 // app is what every command works with: where results, notices and logs go, and
@@ -52,8 +53,13 @@ type app struct {
 	clusters clusters
 	// traffic is that of all of them.
 	traffic kafka.Traffic
+	// retries counts what the S3 client has repeated, by operation.
+	retriesMu sync.Mutex
+	retries   map[string]int64
 	// notifier is nil where nobody is to be told of events.
 	notifier *notify.Notifier
+	// tracer is nil where nothing is traced.
+	tracer *tracing.Tracer
 }
 
 // globalFlags are the flags of every command.

@@ -136,6 +136,11 @@ func (a *app) ingest(ctx context.Context, cfg *config.Config, f *ingestFlags, fl
 	}
 	defer closeNotifier()
 	a.notifier = notifier
+	closeTracer, err := a.trace(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer closeTracer()
 	build := map[string]string{}
 	for _, item := range buildVersion() {
 		build[item.Name] = fmt.Sprint(item.Value)
@@ -145,7 +150,7 @@ func (a *app) ingest(ctx context.Context, cfg *config.Config, f *ingestFlags, fl
 	s := server.New(server.Options{
 		HTTP: cfg.HTTP.Address, TLS: tlsFiles(cfg), Token: cfg.HTTP.Token.Reveal(), Pprof: cfg.HTTP.Pprof, LogLevel: a.level,
 		BatchMemory: int64(cfg.Process.BatchMemory), HeavyTasks: cfg.Process.HeavyTasks,
-		Build: build, Log: a.log, Notifications: notified(notifier), Failed: a.tableFailed,
+		Build: build, Log: a.log, Retries: a.retried, Notifications: notified(notifier), Failed: a.tableFailed,
 		Traffic: func() server.Traffic {
 			requests, fetched := a.traffic.Count()
 			return server.Traffic{Requests: requests, Fetched: fetched}

@@ -112,6 +112,10 @@ func (a *app) laneOf(ctx context.Context, t *config.Table, o ingest.Options, sou
 		o.Observer = with.Observer
 	}
 	o.Store, o.DeadLetterStore = with.Count(o.Store), with.Count(o.DeadLetterStore)
+	if a.tracer != nil {
+		traced := a.tracer.Table(t.Name, o.Observer)
+		o.Tracer, o.Observer, o.Store = traced, traced, traced.Store(o.Store)
+	}
 	rest, err := a.watch(ctx, t, &o)
 	if err != nil {
 		return nil, fmt.Errorf("table %s: %w", t.Name, err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -62,6 +63,7 @@ func (a *app) openBucket(ctx context.Context, bucket, folder string) (objstore.S
 				return next.S3.AccessKeyID, string(next.S3.SecretAccessKey), string(next.S3.SessionToken), nil
 			},
 			Retried: func(r s3.Retry) {
+				a.countRetry(r.Op)
 				a.log.Warn("the storage is asked again", zap.String("at", r.Store), zap.String("op", r.Op), zap.String("key", r.Key),
 					zap.Int("attempt", r.Attempt), zap.Duration("in", r.Wait), zap.Error(r.Err))
 			},
@@ -86,6 +88,23 @@ func roleOf(r *config.S3Role) s3.Role {
 		ARN: r.ARN, ExternalID: r.ExternalID, SessionName: r.SessionName, Duration: r.Duration,
 		WebIdentityTokenFile: r.WebIdentityTokenFile, Endpoint: r.STSEndpoint,
 	}
+}
+
+// countRetry counts a request that the S3 client repeats.
+func (a *app) countRetry(op string) {
+	a.retriesMu.Lock()
+	defer a.retriesMu.Unlock()
+	if a.retries == nil {
+		a.retries = map[string]int64{}
+	}
+	a.retries[op]++
+}
+
+// retried gives what countRetry has counted.
+func (a *app) retried() map[string]int64 {
+	a.retriesMu.Lock()
+	defer a.retriesMu.Unlock()
+	return maps.Clone(a.retries)
 }
 
 // schemas gives the registry, nil where none is configured. One client serves all
