@@ -25,6 +25,7 @@ import (
 
 // noTable are commands that open no table.
 var noTable = []string{
+	"notify test", "notify send", // the latter reads the map as snapshots does, of the tables of a section notify
 	"shell", // not before a statement, which is that of query
 	"bench", "bench broker", "bench scenario", "capture", "completion", "config check", "config show", "convert", "demo", "help", "record", "version",
 }
