@@ -48,7 +48,7 @@ func shown(t *testing.T, name, fault string) (url string) {
 		<-done // it names the table that we say has failed
 	})
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		if page, _ := fetchPage(t, web.URL+"/tables/"+name); strings.Contains(page, "<dt>Rows</dt><dd>4</dd>") {
+		if page, _ := fetchPage(t, web.URL+"/"); strings.Contains(page, `<td class="n">4</td>`) {
 			break
 		} else if time.Now().After(end) {
 			t.Fatal(page)

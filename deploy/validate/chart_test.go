@@ -112,6 +112,40 @@ func checkIngester(t *testing.T, d *apps.Deployment, whole bool) {
 	}
 }
 
+// Pages can be secured: by secrets that are named, and probes and Prometheus follow.
+func TestChartSecuresHTTP(t *testing.T) {
+	files, err := render(t, "testdata/minimal.yaml", "http: {tls: {secret: web-tls}, token: {secret: web, key: t}}\nserviceMonitor: {enabled: true}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects := decodeAll(t, files)
+	for _, pod := range pods(objects) {
+		checkPod(t, pod)
+	}
+	spec := objects["Deployment gscd"].(*apps.Deployment).Spec.Template.Spec
+	c := spec.Containers[0]
+	if c.LivenessProbe.HTTPGet.Scheme != "HTTPS" || c.StartupProbe.HTTPGet.Scheme != "HTTPS" || c.ReadinessProbe.HTTPGet.Scheme != "HTTPS" {
+		t.Errorf("probes %v, %v, %v", c.StartupProbe, c.LivenessProbe, c.ReadinessProbe)
+	}
+	env, mounts := map[string]string{}, ""
+	for _, e := range c.Env {
+		env[e.Name] = e.Value
+	}
+	for _, m := range c.VolumeMounts {
+		mounts += m.MountPath + " "
+	}
+	if env["GSCD_HTTP_TLS_CERT_FILE"] != "/etc/gscd-secrets/web-tls/tls.crt" || env["GSCD_HTTP_TLS_KEY_FILE"] != "/etc/gscd-secrets/web-tls/tls.key" || env["GSCD_HTTP_TOKEN_FILE"] != "/etc/gscd-secrets/web/t" ||
+		!strings.Contains(mounts, "/etc/gscd-secrets/web-tls ") || !strings.Contains(mounts, "/etc/gscd-secrets/web ") {
+		t.Errorf("environment %q, mounts %s", env, mounts)
+	}
+	monitor := files["gscd/templates/monitoring.yaml"]
+	for _, want := range []string{"scheme: https", "serverName: gscd.lake.svc", "{name: web-tls, key: ca.crt, optional: true}", "type: Bearer", "credentials: {name: web, key: t}"} {
+		if !strings.Contains(monitor, want) {
+			t.Errorf("the ServiceMonitor has no %s:\n%s", want, monitor)
+		}
+	}
+}
+
 // Wrong values fail when the chart is rendered, in words that say what to do.
 func TestChartRefuses(t *testing.T) {
 	for values, want := range map[string]string{
@@ -123,6 +157,8 @@ func TestChartRefuses(t *testing.T) {
 		`resources: {limits: {memory: 2G}}`:                               "at '/resources/limits/memory': '2G' does not match pattern '^[1-9][0-9]*(Mi|Gi)$'",
 		`resources: {limit: {memory: 2Gi}}`:                               "additional properties 'limit' not allowed",
 		`goMemoryPercent: 100`:                                            "at '/goMemoryPercent': maximum: got 100, want 95",
+		`http: {tls: {cert: x}}`:                                          "additional properties 'cert' not allowed",
+		`http: {token: {secret: "A B"}}`:                                  "at '/http/token/secret': 'A B' does not match pattern",
 		`http: {port: 80}`:                                                "at '/http/port': minimum: got 80, want 1,024",
 		`log: {level: trace}`:                                             "value must be one of 'debug', 'info', 'warn', 'error'",
 		`updateStrategy: Rolling`:                                         "value must be one of 'Recreate', 'RollingUpdate'",
@@ -144,7 +180,7 @@ func TestChartRefuses(t *testing.T) {
 		`config: {kafka: {sasl: {password: x}}}`:                         "config.kafka.sasl.password is a secret, and would be readable in a ConfigMap: put it into a Secret and name that: secrets.settings: [{setting: kafka.sasl.password, secret: NAME, key: KEY}]",
 		`config: {s3: {secret_access_key: x}}`:                           "config.s3.secret_access_key is a secret",
 		`config: {transform: {hash_secret: x}}`:                          "config.transform.hash_secret is a secret",
-		`config: {http: {address: "0.0.0.0:80"}}`:                        "config.http is set by the chart: use http.port",
+		`config: {http: {address: "0.0.0.0:80"}}`:                        "config.http is set by the chart: use http.port, http.tls and http.token",
 		`config: {calendar: {timezone: ""}}`:                             "config.calendar.timezone is missing: the IANA zone whose clock ends the day",
 		`config: {tables: []}`:                                           "config.tables is empty: a table has a location and topics",
 		`config: {tables: [{topics: [a]}]}`:                              "config.tables[0].location is missing: where the table lies",

@@ -94,6 +94,13 @@ containers:
       {{- range $v.secrets.settings }}
       - {name: {{ printf "GSCD_%s_FILE" (.setting | replace "." "_" | upper) }}, value: {{ printf "/etc/gscd-secrets/%s/%s" .secret .key | quote }}}
       {{- end }}
+      {{- with $v.http.tls.secret }}
+      - {name: GSCD_HTTP_TLS_CERT_FILE, value: {{ printf "/etc/gscd-secrets/%s/tls.crt" . | quote }}}
+      - {name: GSCD_HTTP_TLS_KEY_FILE, value: {{ printf "/etc/gscd-secrets/%s/tls.key" . | quote }}}
+      {{- end }}
+      {{- with $v.http.token }}{{ if .secret }}
+      - {name: GSCD_HTTP_TOKEN_FILE, value: {{ printf "/etc/gscd-secrets/%s/%s" .secret .key | quote }}}
+      {{- end }}{{ end }}
       {{- range $v.secrets.env }}
       - name: {{ .name }}
         valueFrom: {secretKeyRef: {name: {{ .secret }}, key: {{ .key }}}}
@@ -105,13 +112,13 @@ containers:
     ports:
       - {name: http, containerPort: {{ $v.http.port }}, protocol: TCP}
     startupProbe:
-      httpGet: {path: /healthz, port: http}
+      httpGet: {path: /healthz, port: http{{ if $v.http.tls.secret }}, scheme: HTTPS{{ end }}}
       {{- toYaml $v.probes.startup | nindent 6 }}
     livenessProbe:
-      httpGet: {path: /healthz, port: http}
+      httpGet: {path: /healthz, port: http{{ if $v.http.tls.secret }}, scheme: HTTPS{{ end }}}
       {{- toYaml $v.probes.liveness | nindent 6 }}
     readinessProbe:
-      httpGet: {path: /readyz, port: http}
+      httpGet: {path: /readyz, port: http{{ if $v.http.tls.secret }}, scheme: HTTPS{{ end }}}
       {{- toYaml $v.probes.readiness | nindent 6 }}
     {{- end }}
     {{- with .resources }}
@@ -158,6 +165,7 @@ volumes:
 {{- $names := list }}
 {{- range .Values.secrets.settings }}{{ $names = append $names .secret }}{{ end }}
 {{- range .Values.secrets.mount }}{{ $names = append $names . }}{{ end }}
+{{- range list .Values.http.tls.secret .Values.http.token.secret }}{{ if . }}{{ $names = append $names . }}{{ end }}{{ end }}
 {{- $names | uniq | toJson }}
 {{- end }}
 

@@ -15,7 +15,7 @@
 {{- end }}
 {{- end }}
 {{- if hasKey $v.config "http" }}
-{{- $faults = append $faults "config.http is set by the chart: use http.port" }}
+{{- $faults = append $faults "config.http is set by the chart: use http.port, http.tls and http.token" }}
 {{- end }}
 {{- if not (dig "calendar" "timezone" "" $v.config) }}
 {{- $faults = append $faults "config.calendar.timezone is missing: the IANA zone whose clock ends the day, such as Asia/Shanghai; it can't be changed later" }}
