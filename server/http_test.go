@@ -72,7 +72,6 @@ func served(t *testing.T, store *mem.Store) (s *Server, get func(page string) (i
 	s = New(Options{
 		Build:   map[string]string{"version": "v1", "commit": "abc", "go": "go1.26"},
 		Traffic: func() Traffic { return Traffic{Requests: map[string]int64{"Fetch": 7}, Fetched: 1234} },
-		Retries: func() map[string]int64 { return map[string]int64{"put": 2} },
 		Notifications: func() []Notified {
 			return []Notified{{Sink: "webhook", Delivered: 3, Failed: 2, Undelivered: 1, Oldest: time.Now().Add(-time.Minute)}}
 		},
@@ -222,6 +221,35 @@ func TestHealth(t *testing.T) {
 	s.beat.Store(1)
 	if wrong := s.unhealthy(time.Now()); len(wrong) != 1 || wrong[0] != "the loop that starts and stops tables stands still" {
 		t.Errorf("the loop: %q", wrong)
+	}
+}
+
+// A table is ready where it is open and its brokers answer; a restart of theirs is borne.
+func TestReady(t *testing.T) {
+	s := New(Options{})
+	w := newWatch("t")
+	x := &table{Spec: Spec{Name: "t"}, s: s, watch: w, share: s.memory.share(), state: Waiting}
+	s.tables = []*table{x}
+	now := time.Now()
+	if wrong := s.unready(now); len(wrong) != 1 || wrong[0] != "table t: its state is not loaded yet" {
+		t.Errorf("loading: %q", wrong)
+	}
+	x.working.Store(true)
+	w.Loaded(ingest.View{Version: -1})
+	if wrong := s.unready(now); wrong != nil {
+		t.Errorf("open: %q", wrong)
+	}
+	since := now.Add(-outageFor)
+	w.Took(ingest.View{Waits: []ingest.Wait{{For: ingest.ForSource, Since: since, Err: errors.New("no broker")}}})
+	if wrong := s.unready(now); wrong != nil {
+		t.Errorf("brokers away for a moment: %q", wrong)
+	}
+	if wrong := s.unready(now.Add(time.Second)); len(wrong) != 1 || wrong[0] != "table t: the brokers have not answered since "+rfc3339(since)+": no broker" {
+		t.Errorf("brokers away: %q", wrong)
+	}
+	w.Took(ingest.View{})
+	if wrong := s.unready(now.Add(time.Second)); wrong != nil {
+		t.Errorf("they are back: %q", wrong)
 	}
 }
 
