@@ -323,7 +323,7 @@ func TestEnvironmentNamesDiffer(t *testing.T) {
 			t.Errorf("%s and %s set %s", name, other, path)
 		}
 		seen[path] = name
-		if !regexp.MustCompile(`^GSCD_(KAFKA|SCHEMA_REGISTRY|S3|GCS|AZURE|MYSQL|CAPTURE|TRANSFORM|CALENDAR|HTTP|LOG|TRACING|PROCESS|DEFAULTS)_[A-Z0-9_]+$`).MatchString(name) {
+		if !regexp.MustCompile(`^GSCD_(KAFKA|SCHEMA_REGISTRY|S3|GCS|AZURE|MYSQL|CAPTURE|TRANSFORM|CALENDAR|HTTP|LOG|TRACING|PROCESS|SCALE_OUT|DEFAULTS)_[A-Z0-9_]+$`).MatchString(name) {
 			t.Errorf("%s is outside the known sections", name)
 		}
 	}

@@ -217,7 +217,7 @@ func (r *reader) set(v reflect.Value, path, text string, at origin) bool {
 const envPrefix = "GSCD_"
 
 // envSections are the sections whose variables are checked for unknown names.
-var envSections = []string{"KAFKA_", "SCHEMA_REGISTRY_", "S3_", "MYSQL_", "CAPTURE_", "CALENDAR_", "HTTP_", "LOG_", "TRACING_", "PROCESS_", "DEFAULTS_"}
+var envSections = []string{"KAFKA_", "SCHEMA_REGISTRY_", "S3_", "MYSQL_", "CAPTURE_", "CALENDAR_", "HTTP_", "LOG_", "TRACING_", "PROCESS_", "SCALE_OUT_", "DEFAULTS_"}
 
 // serviceVariable is what Kubernetes sets in every pod for a service gscd-kafka.
 var serviceVariable = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP)(_(PROTO|PORT|ADDR))?)?)$`)

@@ -23,6 +23,7 @@ type Config struct {
 	HTTP     HTTP     `yaml:"http"`
 	Log      Log      `yaml:"log"`
 	Process  Process  `yaml:"process"`
+	ScaleOut ScaleOut `yaml:"scale_out"`
 	// Tracing is nil where the section is absent: nothing is traced.
 	Tracing *Tracing `yaml:"tracing"`
 	// Notify are the sinks that are told of events; their names differ.
@@ -352,6 +353,20 @@ type Process struct {
 	CacheDir string `yaml:"cache_dir" absent:"none"`
 	// From one round of `gscd maintain` to the next; `--interval` sets it too.
 	MaintainInterval time.Duration `yaml:"maintain_interval" default:"1h" range:"1s.."`
+}
+
+// ScaleOut shares the tables out among several processes of one configuration.
+type ScaleOut struct {
+	// Kafka group whose members share the tables out among them; without it all tables run in each process. Another than `kafka.group`. `gscd ingest --scale-out-group` sets it too.
+	Group string `yaml:"group"`
+	// Name of this process in the group: 1 to 249 letters, digits, dots, hyphens and underscores. It stays through a restart; who joins under the name of a process that is there replaces it.
+	Member string `yaml:"member" absent:"$POD_NAME, else the host's name"`
+	// Silence after which the others take a process's tables, and so within which it can come back and find its own. Brokers take no less than 6 s where `group.min.session.timeout.ms` is not set.
+	SessionTimeout time.Duration `yaml:"session_timeout" default:"10s" range:"1s..30m"`
+	// `http://HOST:PORT` or `https://HOST:PORT` at which the others ask this process how its tables stand.
+	Advertise string `yaml:"advertise" absent:"made of http.address, with the host's name where that is 0.0.0.0"`
+	// PEM file of the authorities that sign the certificates behind `https://` addresses of the others.
+	CAFile string `yaml:"ca_file" absent:"the system's"`
 }
 
 // Table is one table with all its settings: its own, else those of the section

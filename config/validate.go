@@ -60,6 +60,7 @@ func (r *reader) validate(cfg *Config, checks Checks) {
 	r.validateAzure(&cfg.Azure)
 	r.validateCalendar(cfg, checks)
 	r.validateProcess(cfg)
+	r.validateScaleOut(cfg)
 	if cfg.Capture != nil {
 		r.validateCapture(cfg.Capture)
 	}

@@ -138,6 +138,10 @@ type Options struct {
 	// when nothing is left to do without a new record or a later clock.
 	Now      func() time.Time
 	UntilEnd bool
+	// Turns is from how many raises of the owner epoch in an hour on a starter waits
+	// before it takes the table (3; progress.MaxRaised at most). Where a group says who
+	// starts, hand-overs are nobody's quarrel, and there may be more of them.
+	Turns int
 	// IndexProgress, where set, is told how many of the files are in the key index
 	// that is being built.
 	IndexProgress func(files, of int)

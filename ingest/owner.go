@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -129,7 +130,7 @@ func (l *Lane) waitForTurn(ctx context.Context) (waited bool, err error) {
 		return false, nil
 	}
 	l.waited = true
-	wait := turn(l.p.Raised, time.Now())
+	wait := turn(l.p.Raised, time.Now(), cmp.Or(l.o.Turns, oftenRaised))
 	if wait <= 0 {
 		return false, nil
 	}
@@ -151,18 +152,18 @@ func (l *Lane) waitForTurn(ctx context.Context) (waited bool, err error) {
 	}
 }
 
-// turn is how long a starter waits: the more raises in the last hour, the
-// longer, counted from the last one.
-func turn(raised []int64, now time.Time) time.Duration {
+// turn is how long a starter waits: the more raises in the last hour, from often
+// on, the longer, counted from the last one.
+func turn(raised []int64, now time.Time, often int) time.Duration {
 	n := 0
 	for _, at := range raised {
 		if now.Sub(time.UnixMilli(at)) < raisedSpan {
 			n++
 		}
 	}
-	if n < oftenRaised {
+	if n < often {
 		return 0
 	}
-	wait := min(firstWait<<(n-oftenRaised), longestWait)
+	wait := min(firstWait<<(n-often), longestWait)
 	return wait - now.Sub(time.UnixMilli(raised[len(raised)-1]))
 }

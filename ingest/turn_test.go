@@ -3,6 +3,8 @@ package ingest
 import (
 	"testing"
 	"time"
+
+	"github.com/gscd-io/gscd/progress"
 )
 
 // Two ingesters that are started again and again must not take turns: the more
@@ -28,8 +30,14 @@ func TestTurn(t *testing.T) {
 		{ago(7, 6, 5, 4, 3, 2, 1, 0), 10 * time.Minute},
 		{ago(40, 30, 10), -9 * time.Minute},
 	} {
-		if got := turn(c.raised, now); got != c.want {
+		if got := turn(c.raised, now, oftenRaised); got != c.want {
 			t.Errorf("raised %v: wait %s, want %s", c.raised, got, c.want)
+		}
+	}
+	// Where a group hands tables over, it may do so more often.
+	for raised, want := range map[int]time.Duration{progress.MaxRaised - 1: 0, progress.MaxRaised: time.Minute} {
+		if got := turn(ago(7, 6, 5, 4, 3, 2, 1, 0)[progress.MaxRaised-raised:], now, progress.MaxRaised); got != want {
+			t.Errorf("%d raises in a group: wait %s, want %s", raised, got, want)
 		}
 	}
 }

@@ -17,6 +17,7 @@ func TestProof(t *testing.T) {
 		{"rolling update", testRollingUpdate},
 		{"two owners", testTwoOwners},
 		{"paused process", testPausedProcess},
+		{"group", testGroup},
 		{"store faults", testStoreFaults},
 		{"network", testNetwork},
 		{"disks", testDisks},

@@ -81,9 +81,13 @@ func (s *Server) Handler() http.Handler {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) { s.answer(w, r, s.unhealthy(time.Now())) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { s.answer(w, r, s.unready(time.Now())) })
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry(), promhttp.HandlerOpts{}))
-	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET /status", func(w http.ResponseWriter, req *http.Request) {
 		var body bytes.Buffer
-		if err := output.WriteObject(output.JSON, &body, s.status()); err != nil {
+		status := s.status()
+		if s.o.Group != nil {
+			status = append(status, output.Item{Name: "group", Value: s.groupStatus(req.Context(), req.URL.RawQuery != podScope)})
+		}
+		if err := output.WriteObject(output.JSON, &body, status); err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
@@ -142,6 +146,7 @@ const outageFor = 15 * time.Second
 
 // unready names the tables that don't run, or whose brokers don't answer, and why.
 func (s *Server) unready(now time.Time) (wrong []string) {
+	wrong = s.ungrouped()
 	for _, t := range s.all() {
 		switch state, err, _ := t.now(); {
 		case state == Failed:

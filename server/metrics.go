@@ -9,6 +9,7 @@ import (
 
 	"github.com/gscd-io/gscd/ingest"
 	"github.com/gscd-io/gscd/progress"
+	"github.com/gscd-io/gscd/server/group"
 	"github.com/gscd-io/gscd/snapshotter"
 )
 
@@ -57,6 +58,15 @@ var (
 	notifications     = counter("gscd_notifications_total", "Attempts to tell a sink of an event, by result: delivered, failed.", "sink", "result")
 	notifyUndelivered = gauge("gscd_notifications_undelivered", "Events that a sink was not told yet.", "sink")
 	notifyOldest      = gauge("gscd_notifications_oldest_seconds", "For how long the first event that a sink was not told has waited, 0 where none does.", "sink")
+)
+
+// What is told of the group that shares the tables out, where there is one.
+var (
+	groupMembers    = gauge("gscd_group_members", "Processes in the group of scale_out, as it was shared out last.")
+	groupTables     = gauge("gscd_group_tables", "Tables that the group has given to this process (mine), to any (all), and that wait for their process to stop them first (moving).", "which")
+	groupGeneration = gauge("gscd_group_generation", "Generation of the group: it rises with each sharing out.")
+	groupAway       = gauge("gscd_group_coordinator_silent_seconds", "For how long the coordinator of the group has not answered this process, 0 where it does.")
+	groupRebalances = counter("gscd_group_rebalances_total", "Sharings out of the group that this process has taken part in.")
 )
 
 // What is told of each table.
@@ -159,6 +169,9 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	out.put(tasksWaiting, float64(gate.waiting))
 	out.put(tasksLimit, float64(gate.limit))
+	if s.o.Group != nil {
+		c.group(out, s.o.Group.View())
+	}
 	if s.o.Traffic != nil {
 		traffic := s.o.Traffic()
 		for request, n := range traffic.Requests {
@@ -188,6 +201,33 @@ func (out sink) notified(list []Notified) {
 		out.put(notifyUndelivered, float64(n.Undelivered), n.Sink)
 		out.put(notifyOldest, age, n.Sink)
 	}
+}
+
+// group tells of the group.
+func (c collector) group(out sink, v group.View) {
+	var mine, all, moving int
+	for _, m := range v.Members {
+		for _, t := range m.Tables {
+			switch {
+			case t.From != "":
+				moving++
+			case m.Name == v.Member:
+				mine++
+			}
+		}
+		all += len(m.Tables)
+	}
+	silent := 0.
+	if v.Away != nil {
+		silent = time.Since(v.AwaySince).Seconds()
+	}
+	out.put(groupMembers, float64(len(v.Members)))
+	out.put(groupTables, float64(mine), "mine")
+	out.put(groupTables, float64(all), "all")
+	out.put(groupTables, float64(moving), "moving")
+	out.put(groupGeneration, float64(v.Generation))
+	out.put(groupAway, silent)
+	out.put(groupRebalances, float64(v.Rebalances))
 }
 
 // table tells of one table: counters of the process always, the state while a

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/gscd-io/gscd/delta/objstore/mem"
+	"github.com/gscd-io/gscd/ingest/kafka"
+	"github.com/gscd-io/gscd/server/group"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write docs/metrics.md")
@@ -44,6 +46,20 @@ func families(t *testing.T) (own []family) {
 	stop()
 	if err != nil {
 		t.Fatal(err)
+	}
+	member, err := group.NewMember(group.Options{Group: "lake", Name: "a", Brokers: kafka.Options{Brokers: []string{"127.0.0.1:1"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer member.Close()
+	grouped, err := New(Options{Group: member}).registry().Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range grouped {
+		if strings.HasPrefix(f.GetName(), "gscd_group_") {
+			all = append(all, f)
+		}
 	}
 	for _, f := range all {
 		if !strings.HasPrefix(f.GetName(), "gscd_") {

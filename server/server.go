@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/gscd-io/gscd/server/group"
 )
 
 // Options are of the whole process.
@@ -42,7 +44,11 @@ type Options struct {
 	Notifications func() []Notified
 	// Failed, where set, is told of each table that has failed and is not started again.
 	Failed func(table, address string, err error)
-	Log    *zap.Logger
+	// Group decides which of the tables run here; nil: all of them. The server runs it.
+	Group *group.Member
+	// Peers asks the other processes of the group for their status.
+	Peers Asker
+	Log   *zap.Logger
 
 	// stalledAfter is for how long a table may be silent (0: stalledAfter).
 	stalledAfter time.Duration
@@ -77,6 +83,7 @@ type Server struct {
 	memory  *Memory
 	events  chan event
 	reloads chan []Spec
+	left    chan error // why this process is in its group no more
 	done    chan struct{}
 	started time.Time
 	beat    atomic.Int64 // of the loop of Run, unix nanoseconds
@@ -112,7 +119,7 @@ func New(o Options) *Server {
 	}
 	s := &Server{
 		o: o, gate: NewGate(o.HeavyTasks), memory: NewMemory(o.BatchMemory),
-		events: make(chan event), reloads: make(chan []Spec), done: make(chan struct{}),
+		events: make(chan event), reloads: make(chan []Spec), left: make(chan error, 1), done: make(chan struct{}),
 		watches: map[string]*watch{},
 	}
 	s.SetToken(o.Token)
@@ -134,6 +141,8 @@ type run struct {
 	faults []error          // of first checks
 	passed bool             // one first check has passed
 	fault  error            // why no table could run
+	// configured are the tables of the configuration; without a group all of them run.
+	configured []Spec
 }
 
 // Run runs the tables until each has ended: ctx ends them at a commit boundary.
@@ -151,14 +160,28 @@ func (s *Server) Run(ctx context.Context, specs []Spec) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	r := &run{Server: s, ctx: ctx, stop: stop, next: map[*table]*Spec{}, first: map[*table]bool{}}
-	for _, spec := range specs {
-		r.first[r.start(spec, len(s.tables))] = true
+	r.configured = specs
+	leave := r.join()
+	if s.o.Group == nil {
+		for _, spec := range specs {
+			r.first[r.start(spec, len(s.tables))] = true
+		}
 	}
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	for r.live > 0 {
+	for r.live > 0 || s.o.Group != nil && r.ctx.Err() == nil {
 		s.beat.Store(time.Now().UnixNano())
+		var over <-chan struct{}
+		if r.live == 0 {
+			over = r.ctx.Done()
+		}
 		select {
+		case <-over:
+		case <-s.sharedOut():
+			r.share()
+		case err := <-s.left:
+			r.fault = err
+			r.stop()
 		case e := <-s.events:
 			if e.ended {
 				r.ended(e.t, e.err)
@@ -170,6 +193,7 @@ func (s *Server) Run(ctx context.Context, specs []Spec) error {
 		case <-tick.C:
 		}
 	}
+	leave()
 	if r.fault != nil {
 		return r.fault
 	}
@@ -245,21 +269,26 @@ func (r *run) ended(t *table, err error) {
 		if r.o.Failed != nil {
 			r.o.Failed(t.Name, t.Address, err)
 		}
+		r.taken(t, err)
 		if len(r.tables) > 1 && r.fault == nil {
 			r.o.Log.Error("the table has stopped; the others go on", zap.String("table", t.Name), zap.Error(err))
 		}
 	default:
 		t.become(Ended, nil)
 	}
+	again := replaced && next != nil && r.ctx.Err() == nil
+	if again && !r.mayStart(*next) {
+		again, next = false, nil
+	}
 	switch {
-	case replaced && next != nil && r.ctx.Err() == nil:
+	case again:
 		r.start(*next, at)
 	case replaced && next == nil:
 		r.mu.Lock()
 		r.tables = slices.Delete(r.tables, at, at+1)
 		delete(r.watches, t.Name)
 		r.mu.Unlock()
-		r.o.Log.Info("the table has left the configuration and is stopped", zap.String("table", t.Name))
+		r.released(t)
 	}
 }
 
@@ -271,6 +300,13 @@ func (r *run) take(specs []Spec) {
 	r.mu.Lock()
 	r.changes++
 	r.mu.Unlock()
+	r.configured = specs
+	r.become(r.ours(), "took the new configuration", func(*table) bool { return true })
+}
+
+// become makes the tables that run these. Of those that failed and are to run on
+// as they were, tryAgain tells which are started anew.
+func (r *run) become(specs []Spec, why string, tryAgain func(*table) bool) {
 	var started, changed, again, removed []string
 	for _, t := range slices.Clone(r.tables) {
 		i := slices.IndexFunc(specs, func(s Spec) bool { return s.Name == t.Name })
@@ -284,7 +320,7 @@ func (r *run) take(specs []Spec) {
 		switch {
 		case pending && next != nil && reflect.DeepEqual(next.Settings, specs[i].Settings):
 		case !pending && reflect.DeepEqual(t.Settings, specs[i].Settings):
-			if state == Failed {
+			if state == Failed && tryAgain(t) {
 				again = append(again, t.Name)
 				r.replace(t, &specs[i])
 			} else if state == Waiting && err != nil {
@@ -299,12 +335,12 @@ func (r *run) take(specs []Spec) {
 		}
 	}
 	for _, spec := range specs {
-		if !slices.ContainsFunc(r.tables, func(t *table) bool { return t.Name == spec.Name }) {
+		if !slices.ContainsFunc(r.tables, func(t *table) bool { return t.Name == spec.Name }) && r.mayStart(spec) {
 			started = append(started, spec.Name)
 			r.start(spec, len(r.tables))
 		}
 	}
-	r.o.Log.Info("took the new configuration", zap.Strings("started", started), zap.Strings("restarted", changed),
+	r.o.Log.Info(why, zap.Strings("started", started), zap.Strings("restarted", changed),
 		zap.Strings("tried_again", again), zap.Strings("stopped", removed))
 }
 

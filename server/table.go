@@ -18,6 +18,8 @@ import (
 // Spec is a table that should run.
 type Spec struct {
 	Name, Address string
+	// Topics are those that it reads; they give its weight in a group.
+	Topics []string
 	// Settings tell two Specs of one name apart: by reflect.DeepEqual, a table
 	// whose settings differ is started anew.
 	Settings any

@@ -77,6 +77,18 @@ func TestDeploy(t *testing.T) {
 		}
 	}
 
+	// Those of a pod that is one of several, as templates/_helpers.tpl has them.
+	several := regexp.MustCompile(`"(--scale-out-[a-z-]+)"`).FindAllStringSubmatch(string(read("helm/gscd/templates/_helpers.tpl")), -1)
+	if len(several) != 3 {
+		t.Errorf("the chart sets %q", several)
+	}
+	for _, flag := range several {
+		a, _, stderr := newTestApp()
+		if code := run([]string{"ingest", flag[1], "x", "--help"}, a, commands); code != exitOK {
+			t.Errorf("gscd ingest %s: exit %d: %s", flag[1], code, stderr)
+		}
+	}
+
 	// The chart refuses secrets in the configuration: each by a key that there is.
 	refuse := string(read("helm/gscd/templates/_refuse.tpl"))
 	keys := regexp.MustCompile(`"([a-z0-9_]+\.[a-z0-9_.]*(?:password|token|secret|key)[a-z_]*)"`).FindAllStringSubmatch(refuse, -1)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/gscd-io/gscd/config"
+	"github.com/gscd-io/gscd/ingest/kafka"
 	"github.com/gscd-io/gscd/server"
 )
 
@@ -96,16 +98,22 @@ boundary, those whose settings have changed are started anew, those that failed 
 again, all others go on. It takes log.level and http.token too. A configuration with faults
 changes nothing.
 
+With --scale-out-group several processes of one configuration share its tables out among
+them by a group of Kafka: each table runs in one of them, and where one dies the others take
+its tables when its session is over.
+
 With --input it reads recorded topics (JSON lines, also .gz and .zst; gscd record makes
 them) instead of a broker, and stops at their end.`,
 		Example: `  gscd ingest -c gscd.yaml
   gscd ingest -c gscd.yaml --http 9090
+  gscd ingest -c gscd.yaml --scale-out-group lake --scale-out-member gscd-0 --http 0.0.0.0:9090
   gscd ingest --location ./user_dim --topic shop.user_dim --brokers kafka:9092 --timezone Asia/Shanghai
   gscd ingest -c gscd.yaml --input day1.jsonl.gz --input day2.jsonl.gz --topic-table shop.user_dim=user_dim`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			used := append(settings(c.Flags(), tableFlags), settings(c.Flags(), processFlags)...)
 			used = append(used, settings(c.Flags(), logFlags)...)
+			used = append(used, settings(c.Flags(), scaleOutFlags)...)
 			cfg, err := a.config(used...)
 			if err != nil {
 				return err
@@ -116,6 +124,7 @@ them) instead of a broker, and stops at their end.`,
 	flags := c.Flags()
 	addSettingFlags(flags, tableFlags)
 	addSettingFlags(flags, processFlags)
+	addSettingFlags(flags, scaleOutFlags)
 	f.sourceFlags.add(flags)
 	flags.BoolVar(&f.untilEnd, "until-end", false, "stop when nothing is left to do without a new record or a later clock")
 	flags.StringArrayVar(&f.topicTables, "topic-table", nil, "recorded `TOPIC=TABLE`: the recorded topic belongs to the table of that name; repeat it")
@@ -141,6 +150,17 @@ func (a *app) ingest(ctx context.Context, cfg *config.Config, f *ingestFlags, fl
 		return err
 	}
 	defer closeTracer()
+	member, err := a.groupMember(cfg, f)
+	if err != nil {
+		return err
+	}
+	var peers server.Asker
+	if member != nil {
+		if peers, err = a.asker(cfg); err != nil {
+			member.Close()
+			return err
+		}
+	}
 	build := map[string]string{}
 	for _, item := range buildVersion() {
 		build[item.Name] = fmt.Sprint(item.Value)
@@ -150,7 +170,7 @@ func (a *app) ingest(ctx context.Context, cfg *config.Config, f *ingestFlags, fl
 	s := server.New(server.Options{
 		HTTP: cfg.HTTP.Address, TLS: tlsFiles(cfg), Token: cfg.HTTP.Token.Reveal(), Pprof: cfg.HTTP.Pprof, LogLevel: a.level,
 		BatchMemory: int64(cfg.Process.BatchMemory), HeavyTasks: cfg.Process.HeavyTasks,
-		Build: build, Log: a.log, Retries: a.retried, Notifications: notified(notifier), Failed: a.tableFailed,
+		Build: build, Log: a.log, Retries: a.retried, Notifications: notified(notifier), Failed: a.tableFailed, Group: member, Peers: peers,
 		Traffic: func() server.Traffic {
 			requests, fetched := a.traffic.Count()
 			return server.Traffic{Requests: requests, Fetched: fetched}
@@ -161,7 +181,11 @@ func (a *app) ingest(ctx context.Context, cfg *config.Config, f *ingestFlags, fl
 		defer stop()
 		a.reloadOnHangup(ctx, s, cfg, f, flags)
 	}
-	return s.Run(ctx, specs)
+	err = s.Run(ctx, specs)
+	if retry, _ := kafka.Classify(err); retry && errors.Is(err, server.ErrGroup) {
+		return brokerFault(ctx, cfg, err)
+	}
+	return err
 }
 
 // tlsFiles are what HTTP is secured with.

@@ -12,6 +12,7 @@ import (
 	"github.com/gscd-io/gscd/config"
 	"github.com/gscd-io/gscd/ingest"
 	"github.com/gscd-io/gscd/ingest/kafka"
+	"github.com/gscd-io/gscd/progress"
 	"github.com/gscd-io/gscd/server"
 )
 
@@ -64,6 +65,9 @@ func (a *app) specs(ctx context.Context, cfg *config.Config, f *ingestFlags) (sp
 			continue
 		}
 		o.Now, o.UntilEnd = clock, f.ends()
+		if cfg.ScaleOut.Group != "" {
+			o.Turns = progress.MaxRaised
+		}
 		o.IndexProgress = a.steps.index(t.Name)
 		if o.UntilEnd {
 			o.Observer = a.steps.observe(t.Name)
@@ -98,7 +102,7 @@ func (a *app) spec(t *config.Table, o ingest.Options) (server.Spec, error) {
 		return server.Spec{}, usagef("table %s: %w", t.Name, err)
 	}
 	return server.Spec{
-		Name: t.Name, Address: o.Store.String(), Settings: *t, Ends: o.UntilEnd,
+		Name: t.Name, Address: o.Store.String(), Topics: t.Topics, Settings: *t, Ends: o.UntilEnd,
 		Idle: t.Drift.Idle, Proof: t.Seal.Proof, Check: a.checkLocation(t),
 	}, nil
 }

@@ -19,7 +19,7 @@ import (
 
 func newStatusCommand(a *app) *cobra.Command {
 	var f whyFlags
-	var why bool
+	var why, ofGroup bool
 	c := &cobra.Command{
 		Use:     "status [--why [LABEL]]",
 		GroupID: groupReading,
@@ -34,16 +34,26 @@ read to its end at a clock drift.idle after that.
 With --why it answers why a label is not sealed, by default the oldest one that is not: each
 cause in a sentence, since when, what to do, and when the label can be sealed. The table alone
 is enough for that; the process at --from, else at http.address, is asked too, for it knows
-its errors and what it waits for. With --sealed it exits with 3 where the label is not sealed.`,
+its errors and what it waits for. With --sealed it exits with 3 where the label is not sealed.
+
+With --group it asks the coordinator of scale_out.group who is in the group and who has
+which table, and those processes how their tables stand; one that does not answer is named.`,
 		Example: `  gscd status
   gscd status --table user_dim -c gscd.yaml --format json
   gscd status --why
   gscd status --why 2022-07-16 --table user_dim --sealed
-  gscd status --why --from http://gscd-0:9090`,
+  gscd status --why --from http://gscd-0:9090
+  gscd status --group -c gscd.yaml`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if !why && (len(args) > 0 || f.sealed || f.from != "") {
 				return usagef("LABEL, --sealed and --from belong to --why")
+			}
+			if ofGroup && why {
+				return usagef("--group and --why are two questions: ask one at a time")
+			}
+			if ofGroup {
+				return a.printGroup(c.Context())
 			}
 			tables, err := a.tablesToShow()
 			if err != nil {
@@ -75,6 +85,7 @@ its errors and what it waits for. With --sealed it exits with 3 where the label 
 	c.Flags().BoolVar(&why, "why", false, "say why a label is not sealed: the oldest one that is not, or LABEL")
 	c.Flags().BoolVar(&f.sealed, "sealed", false, "with --why: exit with 3 where the label is not sealed")
 	c.Flags().StringVar(&f.from, "from", "", "with --why: `URL` of the running process to ask (default: http.address of the configuration)")
+	c.Flags().BoolVar(&ofGroup, "group", false, "show the group of scale_out: its processes, and the tables of each")
 	return c
 }
 

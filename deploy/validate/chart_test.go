@@ -15,6 +15,8 @@ import (
 	"helm.sh/helm/v3/pkg/lint"
 	"helm.sh/helm/v3/pkg/lint/support"
 	apps "k8s.io/api/apps/v1"
+	core "k8s.io/api/core/v1"
+	network "k8s.io/api/networking/v1"
 )
 
 const chartFolder = "../helm/gscd"
@@ -79,6 +81,49 @@ func TestChart(t *testing.T) {
 				t.Errorf("NOTES.txt says\n%s", notes)
 			}
 		})
+	}
+}
+
+// With scaleOut the ingester is a StatefulSet whose pods are members by their names.
+func TestChartScaleOut(t *testing.T) {
+	files, err := render(t, "testdata/minimal.yaml", "replicas: 3\nscaleOut: {enabled: true, sessionTimeout: 30s}\nnetworkPolicy: {from: []}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects := decodeAll(t, files)
+	if objects["Deployment gscd"] != nil {
+		t.Error("there is a Deployment too")
+	}
+	for _, pod := range pods(objects) {
+		checkPod(t, pod)
+	}
+	s, ok := objects["StatefulSet gscd"].(*apps.StatefulSet)
+	if !ok {
+		t.Fatalf("no StatefulSet: %q", slices.Sorted(maps.Keys(objects)))
+	}
+	service := objects["Service gscd"].(*core.Service)
+	if *s.Spec.Replicas != 3 || s.Spec.ServiceName != service.Name || service.Spec.ClusterIP != "None" || !service.Spec.PublishNotReadyAddresses ||
+		s.Spec.PodManagementPolicy != apps.ParallelPodManagement || s.Spec.UpdateStrategy.Type != apps.RollingUpdateStatefulSetStrategyType {
+		t.Errorf("%+v", s.Spec)
+	}
+	c := s.Spec.Template.Spec.Containers[0]
+	want := []string{
+		"ingest", "--http", "0.0.0.0:9090", "--log-level", "info", "--log-format", "json",
+		"--scale-out-group", "gscd", "--scale-out-session-timeout", "30s", "--scale-out-advertise", "http://$(POD_NAME).gscd.lake.svc:9090",
+	}
+	if !slices.Equal(c.Args, want) {
+		t.Errorf("arguments %q, want %q", c.Args, want)
+	}
+	if i := slices.IndexFunc(c.Env, func(e core.EnvVar) bool { return e.Name == "POD_NAME" }); i < 0 || c.Env[i].ValueFrom.FieldRef.FieldPath != "metadata.name" {
+		t.Errorf("environment %v", c.Env)
+	}
+	// The pods ask each other.
+	policy := objects["NetworkPolicy gscd"].(*network.NetworkPolicy)
+	if from := policy.Spec.Ingress[0].From; len(from) != 1 || !maps.Equal(from[0].PodSelector.MatchLabels, policy.Spec.PodSelector.MatchLabels) {
+		t.Errorf("ingress from %v", from)
+	}
+	if notes := files["gscd/templates/NOTES.txt"]; !strings.Contains(notes, "exec statefulset/gscd -- gscd status --group\n") {
+		t.Errorf("NOTES.txt says\n%s", notes)
 	}
 }
 
@@ -175,7 +220,10 @@ func TestChartRefuses(t *testing.T) {
 		`runAsUser: 0`:                                                    "at '/runAsUser': minimum: got 0, want 1",
 		`config: text`:                                                    "at '/config': got string, want object",
 		// The chart's own.
-		`replicas: 3`:                                                    "replicas is 3: one process ingests a table, more would take it from each other: use 1, and a second release with other tables",
+		`replicas: 3`:                                                    "replicas is 3: one process ingests a table, more would take it from each other: set scaleOut.enabled, by which they share the tables out, or use 1",
+		`scaleOut: {sessionTimeout: soon}`:                               "at '/scaleOut/sessionTimeout': 'soon' does not match pattern",
+		`config: {scale_out: {group: a}}`:                                "config.scale_out is set by the chart: use scaleOut",
+		`{scaleOut: {enabled: true}, config: {kafka: {group: gscd}}}`:    "scaleOut.group gscd is config.kafka.group too, whose offsets are for lag tools",
 		`terminationGracePeriodSeconds: 30`:                              "terminationGracePeriodSeconds is 30: a stop may commit for 30 s and ends HTTP in 3: use 40 or more",
 		`config: {kafka: {sasl: {password: x}}}`:                         "config.kafka.sasl.password is a secret, and would be readable in a ConfigMap: put it into a Secret and name that: secrets.settings: [{setting: kafka.sasl.password, secret: NAME, key: KEY}]",
 		`config: {s3: {secret_access_key: x}}`:                           "config.s3.secret_access_key is a secret",

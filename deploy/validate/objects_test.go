@@ -91,6 +91,8 @@ func pods(objects map[string]runtime.Object) map[string]*core.PodTemplateSpec {
 		switch o := o.(type) {
 		case *apps.Deployment:
 			out[name] = &o.Spec.Template
+		case *apps.StatefulSet:
+			out[name] = &o.Spec.Template
 		case *batch.Job:
 			out[name] = &o.Spec.Template
 		case *batch.CronJob:

@@ -96,6 +96,8 @@ func Classify(err error) (retryable bool, reason string) {
 		return false, "the topic does not exist"
 	case errors.Is(err, errBackwards):
 		return false, "records were left out"
+	case errors.Is(err, ErrReplaced), errors.Is(err, ErrGroupInUse):
+		return false, "the group refuses"
 	case errors.As(err, &tooBig):
 		return false, "a batch is too large"
 	case errors.Is(err, ErrClosed), errors.Is(err, kgo.ErrClientClosed):

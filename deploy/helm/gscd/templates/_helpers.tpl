@@ -44,6 +44,21 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- div (mul $number .percent) 100 }}MiB
 {{- end }}
 
+{{/* The arguments of a pod that is one of several. */}}
+{{- define "gscd.scaleOut" -}}
+{{- $args := list }}
+{{- if .Values.scaleOut.enabled }}
+{{- $args = list "--scale-out-group" (default (include "gscd.fullname" .) .Values.scaleOut.group) "--scale-out-session-timeout" .Values.scaleOut.sessionTimeout
+  "--scale-out-advertise" (printf "http://$(POD_NAME).%s.%s.svc:%d" (include "gscd.fullname" .) .Release.Namespace (int .Values.http.port)) }}
+{{- end }}
+{{- $args | toJson }}
+{{- end }}
+
+{{/* What kubectl calls the ingester. */}}
+{{- define "gscd.workload" -}}
+{{ if .Values.scaleOut.enabled }}statefulset{{ else }}deploy{{ end }}/{{ include "gscd.fullname" . }}
+{{- end }}
+
 {{/*
 A pod of gscd. root: the chart's context; command: its name; args; resources; restart: the policy; grace: seconds, probes: the
 ingester's; config: the name of the ConfigMap; account: of the service account.
@@ -88,6 +103,10 @@ containers:
       - {name: GSCD_CONFIG, value: /etc/gscd/gscd.yaml}
       - {name: TMPDIR, value: /scratch}
       - {name: HOME, value: /scratch}
+      {{- if and .probes $v.scaleOut.enabled }}
+      - name: POD_NAME
+        valueFrom: {fieldRef: {fieldPath: metadata.name}}
+      {{- end }}
       {{- with dig "limits" "memory" "" .resources }}
       - {name: GOMEMLIMIT, value: {{ include "gscd.goMemLimit" (dict "limit" . "percent" $v.goMemoryPercent) | quote }}}
       {{- end }}

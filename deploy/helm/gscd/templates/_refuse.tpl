@@ -41,8 +41,17 @@
 {{- end }}
 {{- end }}
 {{- end }}
-{{- if gt (int $v.replicas) 1 }}
-{{- $faults = append $faults (printf "replicas is %d: one process ingests a table, more would take it from each other: use 1, and a second release with other tables" (int $v.replicas)) }}
+{{- if and (gt (int $v.replicas) 1) (not $v.scaleOut.enabled) }}
+{{- $faults = append $faults (printf "replicas is %d: one process ingests a table, more would take it from each other: set scaleOut.enabled, by which they share the tables out, or use 1" (int $v.replicas)) }}
+{{- end }}
+{{- if hasKey $v.config "scale_out" }}
+{{- $faults = append $faults "config.scale_out is set by the chart: use scaleOut" }}
+{{- end }}
+{{- if $v.scaleOut.enabled }}
+{{- $group := default (include "gscd.fullname" .) $v.scaleOut.group }}
+{{- if eq $group (dig "kafka" "group" "" $v.config) }}
+{{- $faults = append $faults (printf "scaleOut.group %s is config.kafka.group too, whose offsets are for lag tools: a group has one use, name another" $group) }}
+{{- end }}
 {{- end }}
 {{- if lt (int $v.terminationGracePeriodSeconds) 40 }}
 {{- $faults = append $faults (printf "terminationGracePeriodSeconds is %d: a stop may commit for 30 s and ends HTTP in 3: use 40 or more" (int $v.terminationGracePeriodSeconds)) }}
