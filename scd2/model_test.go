@@ -134,13 +134,13 @@ func randomHistory(t *testing.T, r *rand.Rand) {
 			events = append(events, e)
 			g.put(july(day, 1+r.IntN(20)), key, e.row)
 		}
-		if day <= first+1 { // a column exists from its first value on, key columns too
-			e := event{day: day, key: "0us", row: map[string]any{"id": 0, "region": "us", "a": "x"}}
-			if day == first {
-				e.key, e.row["region"] = fmt.Sprint(0, nil), nil
-			}
+		// A column exists from its first value on, key columns too, and a rollback may go
+		// back to the first day.
+		fixed := map[int][]any{first: {nil, "us"}, first + 1: {"us"}}
+		for _, region := range fixed[day] {
+			e := event{day: day, key: fmt.Sprint(0, region), row: map[string]any{"id": 0, "region": region, "a": "x"}}
 			events = append(events, e)
-			g.put(july(day, 21), map[string]any{"id": 0, "region": e.row["region"]}, e.row)
+			g.put(july(day, 21), map[string]any{"id": 0, "region": region}, e.row)
 		}
 		g.ingest("id", "region")
 		if day > first {
