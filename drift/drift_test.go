@@ -33,7 +33,7 @@ func entry(t *rapid.T) *Entry {
 		}
 		return rapid.SliceOfN(rapid.Byte(), 1, 40).Draw(t, name)
 	}
-	r := &change.Record{
+	r := &change.Record{Stored: true,
 		Topic: rapid.SampledFrom([]string{"", "t", "wörter"}).Draw(t, "topic"), Partition: rapid.Int32().Draw(t, "kafka partition"),
 		Offset: rapid.Int64().Draw(t, "offset"), Timestamp: rapid.Int64().Draw(t, "timestamp"), Key: raw("key"), Value: raw("value"),
 	}
@@ -137,7 +137,7 @@ func some(t testing.TB) (*mem.Store, []File) {
 	var w Writer
 	for i, label := range []snapshotter.Label{5, 6, 5, 6} {
 		e := &Entry{
-			Record: &change.Record{Topic: "t", Offset: int64(i), Key: []byte(`{"id":1}`), Value: fmt.Appendf(nil, `{"op":"c","after":{"id":%d}}`, i)},
+			Record: &change.Record{Stored: true, Topic: "t", Offset: int64(i), Key: []byte(`{"id":1}`), Value: fmt.Appendf(nil, `{"op":"c","after":{"id":%d}}`, i)},
 			Kind:   snapshotter.RowChange, Label: label, Meta: snapshotter.Meta{Offset: int64(i), HasPosition: true, Rank: snapshotter.RankChange},
 		}
 		if i == 3 {
@@ -210,7 +210,7 @@ func TestWriteFails(t *testing.T) {
 	store := faulty.New(mem.New(), faulty.Nth(2, faulty.Fault{}))
 	var w Writer
 	for label := range snapshotter.Label(3) {
-		w.Add(&Entry{Record: &change.Record{}, Label: label})
+		w.Add(&Entry{Record: &change.Record{Stored: true}, Label: label})
 	}
 	files, err := w.Write(ctx, store, 1)
 	if !errors.Is(err, faulty.ErrInjected) || files != nil {
@@ -219,7 +219,7 @@ func TestWriteFails(t *testing.T) {
 }
 
 func FuzzParseEntry(f *testing.F) {
-	e := &Entry{Record: &change.Record{Topic: "t", Key: []byte("k"), Headers: []change.Header{{Key: "h", Value: []byte{}}}}, Sequence: 3}
+	e := &Entry{Record: &change.Record{Stored: true, Topic: "t", Key: []byte("k"), Headers: []change.Header{{Key: "h", Value: []byte{}}}}, Sequence: 3}
 	f.Add(appendEntry(nil, e))
 	f.Add([]byte{})
 	f.Add(bytes.Repeat([]byte{0x80}, 40))
