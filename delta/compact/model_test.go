@@ -120,7 +120,7 @@ func (m *table) do(task compact.Task) {
 		if f == nil || i > 0 && id <= task.Files[i-1] {
 			m.t.Fatalf("the task %v names %d, which is not live or not in order", task.Files, id)
 		}
-		if f.Pinned && float64(f.Dead) <= .6*float64(f.Rows) {
+		if f.Pinned && float64(f.Dead) <= m.limits.Resolved().PinnedShare*float64(f.Rows) {
 			m.t.Fatalf("the task %v takes %d, which is pinned with %d of %d rows deleted", task.Files, id, f.Dead, f.Rows)
 		}
 		bytes, dead = bytes+f.Size, dead+f.Dead

@@ -10,9 +10,11 @@ type cells struct {
 	row   int64          // of the row group: the next one
 	at    int            // in the page
 	vals  []schema.Value // the page's cells that are not NULL
-	next  int            // in vals
-	more  bool           // a page is loaded, or only its header
-	ready bool           // it is decoded
+	// numbers are those of a page by index; readInts uses them in the place of vals.
+	numbers []int64
+	next    int  // in vals, or what stands for them
+	more    bool // a page is loaded, or only its header
+	ready   bool // it is decoded
 }
 
 func (c *cells) name() string { return c.chunk.leaf.name }

@@ -68,81 +68,88 @@ func (b *builder) add(kind int, number uint64, items []item) {
 // duplicate is a key that has two Refs, the lower one first.
 type duplicate [2]Ref
 
-// fill makes one shard of the index. It calls found with keys that came twice.
-func (b *builder) fill(kind, number int, found func(duplicate)) {
-	raw, t, width := &b.shards[kind][number], b.table(kind), rawBytes[kind]
+// filler makes shards of what a builder has collected. starts is used for one after the
+// other.
+type filler struct {
+	b      *builder
+	starts []uint32
+}
+
+// fill makes one shard of the index. It calls found with keys that came twice; the index
+// may have both of them then.
+func (f *filler) fill(kind, number int, found func(duplicate)) {
+	raw, t, width := &f.b.shards[kind][number], f.b.table(kind), rawBytes[kind]
 	if raw.n == 0 {
 		return
 	}
+	defer raw.free()
 	h := &t.shards[number]
 	homes := homesFor(raw.n, madeLoad)
 	h.make(t.second, homes, spillFor(homes), keptFor(homes))
-	// Two of three find their home empty; those that don't are kept at the front of what
-	// is read, and then put as one by one.
-	rest := 0
-	for off := 0; off < raw.n*width; off += width {
-		from := raw.bytes[off : off+width]
-		hash := binary.LittleEndian.Uint64(from) & hashMask
-		at := h.home(hash) * h.width
-		to := h.bytes[at : at+h.width]
-		if binary.LittleEndian.Uint64(to[len(to)-8:]) != 0 {
-			copy(raw.bytes[rest:rest+width], from)
-			rest += width
-			continue
+	items := raw.bytes[:raw.n*width]
+	if !f.place(h, items, width) { // hashes crowd: one by one, as put makes room
+		for ; len(items) > 0; items = items[width:] {
+			it := itemOf(items[:width])
+			if old := h.put(t, it); old != 0 {
+				found(duplicate{min(old, it.ref), max(old, it.ref)})
+			}
 		}
-		binary.LittleEndian.PutUint64(to, hash)
-		if kind == 1 {
-			binary.LittleEndian.PutUint64(to[h.kept:], binary.LittleEndian.Uint64(from[7:]))
-		}
-		binary.LittleEndian.PutUint64(to[len(to)-8:], binary.LittleEndian.Uint64(from[width-8:]))
-		h.n++
-	}
-	for off := 0; off < rest; off += width {
-		from := raw.bytes[off : off+width]
-		it := item{hash: binary.LittleEndian.Uint64(from) & hashMask, ref: Ref(binary.LittleEndian.Uint64(from[width-8:]))}
-		if kind == 1 {
-			it.second = binary.LittleEndian.Uint64(from[7:])
-		}
-		if old := h.put(t, it); old != 0 {
-			found(duplicate{min(old, it.ref), max(old, it.ref)})
-		}
-	}
-	raw.free()
-}
-
-// stage is where a goroutine collects items before it gives them to the builder:
-// of one kind, as the keys of a table nearly always are.
-type stage struct {
-	b     *builder
-	kind  int
-	n     [256]uint8
-	items [256][stageItems]item
-}
-
-const stageItems = 32
-
-func (s *stage) add(kind int, hash uint64, it item) {
-	number := hash >> hashBits
-	if kind != s.kind {
-		s.b.add(kind, number, []item{it})
 		return
 	}
-	n := s.n[number]
-	s.items[number][n] = it
-	if n++; n == stageItems {
-		s.b.add(kind, number, s.items[number][:])
-		n = 0
+	for ; len(items) > 0; items = items[width:] {
+		it := itemOf(items[:width])
+		home := h.home(it.hash)
+		at := int(f.starts[home])
+		f.starts[home]++
+		// Those of one home stand in the order of their hashes. Most homes have one or two.
+		off := at * h.width
+		for ; off > 0 && h.ref(off-h.width) != 0; off -= h.width {
+			before := h.near(off-h.width, it.hash)
+			if before < it.hash { // of another home too
+				break
+			}
+			if before == it.hash && (!t.second || binary.LittleEndian.Uint64(h.bytes[off-h.width+h.kept:]) == it.second) {
+				old := h.ref(off - h.width)
+				found(duplicate{min(old, it.ref), max(old, it.ref)})
+			}
+		}
+		if end := at * h.width; off < end {
+			copy(h.bytes[off+h.width:end+h.width], h.bytes[off:end])
+		}
+		h.write(off, it)
 	}
-	s.n[number] = n
+	h.n = raw.n
 }
 
-func (s *stage) flush() {
-	for number, n := range s.n {
-		if n > 0 {
-			s.b.add(s.kind, uint64(number), s.items[number][:n])
+// place says in starts where the first item of each home stands: at home, or behind those of
+// the homes before. It reports false where one finds no place within the rules.
+func (f *filler) place(h *shard, items []byte, width int) bool {
+	if cap(f.starts) < h.homes {
+		f.starts = make([]uint32, h.homes+h.homes/16)
+	}
+	f.starts = f.starts[:h.homes]
+	clear(f.starts)
+	for ; len(items) > 0; items = items[width:] {
+		f.starts[h.home(binary.LittleEndian.Uint64(items)&hashMask)]++
+	}
+	next := 0
+	for home, n := range f.starts {
+		at := max(next, home)
+		f.starts[home] = uint32(at)
+		if next = at + int(n); n > 0 && (next > h.all || h.kept < 7 && next-1-home > maxFar) {
+			return false
 		}
 	}
-	s.n = [256]uint8{}
+	return true
+}
+
+// itemOf reads what builder.add wrote.
+func itemOf(b []byte) item {
+	it := item{hash: binary.LittleEndian.Uint64(b) & hashMask, ref: Ref(binary.LittleEndian.Uint64(b[len(b)-8:]))}
+	if len(b) == rawBytes[1] {
+		it.second = binary.LittleEndian.Uint64(b[7:])
+	}
+	return it
 }
 
 // readers is how many files are read at one time: on an object store a read waits
@@ -184,19 +191,10 @@ func (w *Writer) build(ctx context.Context, s *schema.Schema, files []*action.Ad
 			if err := w.openSegment(whole, seg); err != nil {
 				return err
 			}
-			first := true
-			err := w.scanKeys(ctx, s, seg, false, func(row uint32, key rowKey) error {
-				kind, hash, second := w.index.hashOf(key)
-				if first {
-					first = false
-					if kind != st.kind {
-						st.flush()
-						st.kind = kind
-					}
-				}
-				st.add(kind, hash, item{hash & hashMask, second, makeRef(seg.id, row, w.inherit(key, nil))})
-				return nil
-			})
+			done, err := w.stageInts(ctx, s, seg, st)
+			if !done && err == nil {
+				err = w.stageKeys(ctx, s, seg, st)
+			}
 			st.flush()
 			if err == nil {
 				tell(1)
@@ -210,8 +208,9 @@ func (w *Writer) build(ctx context.Context, s *schema.Schema, files []*action.Ad
 	var mu sync.Mutex
 	var twice duplicate
 	err = parallel(ctx, runtime.GOMAXPROCS(0), 2*256, func() func(context.Context, int) error {
+		f := &filler{b: b}
 		return func(_ context.Context, i int) error {
-			b.fill(i/256, i%256, func(d duplicate) {
+			f.fill(i/256, i%256, func(d duplicate) {
 				mu.Lock()
 				defer mu.Unlock()
 				if twice == (duplicate{}) || d[1] < twice[1] {

@@ -141,15 +141,10 @@ func TestBuilderEqualsPuts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.add(0, x.hashInt(1)>>hashBits, []item{{x.hashInt(1) & hashMask, 0, makeRef(9, 1, 0)}}) // once more
-	var twice []duplicate
+	f := &filler{b: b}
 	for i := range 2 * 256 {
-		b.fill(i/256, i%256, func(d duplicate) { twice = append(twice, d) })
+		f.fill(i/256, i%256, func(d duplicate) { t.Errorf("a key came twice: %x", d) })
 	}
-	if len(twice) != 1 || twice[0] != (duplicate{refOf(1), makeRef(9, 1, 0)}) {
-		t.Fatalf("keys that came twice: %x", twice)
-	}
-	x.Put(encodedInt(1), refOf(1))
 	if x.Len() != n {
 		t.Fatalf("%d keys, want %d", x.Len(), n)
 	}
@@ -244,5 +239,45 @@ func BenchmarkLookUp(b *testing.B) {
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/chunk, "ns/key")
 		})
+
+// Hashes that crowd find their places too, and a key that comes twice is told, of both kinds.
+func TestBuilderCrowdedAndTwice(t *testing.T) {
+	for name, step := range map[string]uint64{"spread": 1 << 42, "crowded": 1, "half crowded": 1 << 20} {
+		for kind := range 2 {
+			x := NewIndex(0)
+			b := &builder{x: x}
+			const n = 5000
+			for i := range uint64(n) {
+				hash := (i * 7919 % n) * step & hashMask
+				b.add(kind, 3, []item{{hash, hash * uint64(kind), makeRef(1, uint32(i), 0)}})
+			}
+			(&filler{b: b}).fill(kind, 3, func(d duplicate) { t.Errorf("%s: a key came twice: %x", name, d) })
+			h := &b.table(kind).shards[3]
+			for i := range uint64(n) {
+				hash := (i * 7919 % n) * step & hashMask
+				if got := h.get(hash, hash*uint64(kind)); got != makeRef(1, uint32(i), 0) {
+					t.Fatalf("%s, kind %d: hash %x has %x", name, kind, hash, got)
+				}
+			}
+			if x.Len() != n {
+				t.Errorf("%s: %d keys", name, x.Len())
+			}
+			checkShard(t, h)
+			x.Close()
+
+			x = NewIndex(0)
+			b = &builder{x: x}
+			for i := range uint64(n) {
+				hash := i * step & hashMask
+				b.add(kind, 3, []item{{hash, 0, makeRef(1, uint32(i), 0)}})
+			}
+			b.add(kind, 3, []item{{17 * step & hashMask, 0, makeRef(2, 5, 0)}})
+			var twice []duplicate
+			(&filler{b: b}).fill(kind, 3, func(d duplicate) { twice = append(twice, d) })
+			if len(twice) != 1 || twice[0] != (duplicate{makeRef(1, 17, 0), makeRef(2, 5, 0)}) {
+				t.Errorf("%s, kind %d: keys that came twice: %x", name, kind, twice)
+			}
+			x.Close()
+		}
 	}
 }

@@ -174,20 +174,10 @@ func (w *Writer) scanKeys(ctx context.Context, columnsOf *schema.Schema, s *segm
 		return err
 	}
 	nkeys := len(columns)
-	for _, name := range w.o.TagColumns {
-		for _, h := range w.o.Hidden {
-			if h.Name == name {
-				columns = append(columns, h)
-			}
-		}
-	}
-	w.openedMu.Lock()
-	f := s.file
-	w.openedMu.Unlock()
-	if f == nil { // many others were opened since
-		if f, err = openFile(ctx, w.store, s.key, s.add.Size); err != nil {
-			return err
-		}
+	columns = w.withTagColumns(columns)
+	f, err := w.keptOpen(ctx, s)
+	if err != nil {
+		return err
 	}
 	var buf []byte
 	cells := make([]schema.Value, nkeys)
@@ -235,6 +225,29 @@ func (w *Writer) scanKeys(ctx context.Context, columnsOf *schema.Schema, s *segm
 		}
 	}
 	return nil
+}
+
+// withTagColumns gives key columns and those that a tag is made of.
+func (w *Writer) withTagColumns(columns []parquet.Column) []parquet.Column {
+	for _, name := range w.o.TagColumns {
+		for _, h := range w.o.Hidden {
+			if h.Name == name {
+				columns = append(columns, h)
+			}
+		}
+	}
+	return columns
+}
+
+// keptOpen gives the file of a segment that was opened, anew where many others were since.
+func (w *Writer) keptOpen(ctx context.Context, s *segment) (*parquet.File, error) {
+	w.openedMu.Lock()
+	f := s.file
+	w.openedMu.Unlock()
+	if f != nil {
+		return f, nil
+	}
+	return openFile(ctx, w.store, s.key, s.add.Size)
 }
 
 // hidden gives the place of a hidden column, -1 where there is none.
