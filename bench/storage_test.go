@@ -1,17 +1,25 @@
 package bench
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"flag"
+	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/delta/objstore"
 	"github.com/gscd-io/gscd/delta/objstore/local"
+	"github.com/gscd-io/gscd/delta/parquet"
 	"github.com/gscd-io/gscd/delta/scan"
+	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/delta/stats"
 	"github.com/gscd-io/gscd/ingest"
 	"github.com/gscd-io/gscd/ingest/change"
@@ -24,6 +32,7 @@ var (
 	storageDays    = flag.Int64("storage.days", 5, "days of changes")
 	storageRecent  = flag.Bool("storage.recent", false, "nine changes in ten are of the rows that were changed last, a hundredth of all")
 	storageCommits = flag.Int64("storage.commits", 144, "commits a day")
+	storageSeries  = flag.String("storage.series", "", "file that gets a line of CSV a day: the bytes that this day and those before need, and those of full copies")
 	storageDir     = flag.String("storage.dir", "", "where the table is made and left; empty: a temporary folder")
 )
 
@@ -122,7 +131,13 @@ func TestStorage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	afresh := writeAfresh(t, store, snap)
+	t.Logf("the newest version written afresh, in the order of its keys and without hidden columns: %d, %.1f a row; %.2f copies of that",
+		len(afresh), float64(len(afresh))/float64(*storageRows), float64(after)/float64(len(afresh)))
 	days := 0
+	var series bytes.Buffer
+	series.WriteString("day,data,vectors,full_copies\n")
+	needed, data, vectors, full := map[string]bool{}, int64(0), int64(0), float64(0)
 	for _, e := range m.Entries {
 		if e.State != savepoint.Sealed {
 			continue
@@ -131,6 +146,20 @@ func TestStorage(t *testing.T) {
 		at, err := table.SnapshotAt(ctx, e.Version)
 		if err != nil {
 			t.Fatalf("%s: %v", e.Name, err)
+		}
+		for _, f := range at.Files() {
+			if !needed[f.Path] {
+				needed[f.Path], data = true, data+f.Size
+			}
+			if d := f.DeletionVector; d != nil && !needed[f.Path+" "+d.UniqueID()] {
+				needed[f.Path+" "+d.UniqueID()], vectors = true, vectors+int64(d.SizeInBytes)
+			}
+		}
+		// A copy a day: its size goes from that of the first table to that of the last version.
+		full += float64(copyBytes) + float64(int64(len(afresh))-copyBytes)*float64(days)/float64(*storageDays)
+		fmt.Fprintf(&series, "%d,%d,%d,%.0f\n", days, data, vectors, full)
+		if days%max(1, int(*storageDays)/12) != 0 && days != int(*storageDays) {
+			continue // the rows of some are read
 		}
 		reading, err := scan.New(store, at, scan.Options{Columns: []string{"id"}})
 		if err != nil {
@@ -147,11 +176,102 @@ func TestStorage(t *testing.T) {
 			t.Errorf("%s has %d rows, want %d", e.Name, rows, *storageRows)
 		}
 	}
+	t.Logf("full copies of all days: %.0f, %.1f times what is stored", full, full/float64(after))
+	if *storageSeries != "" {
+		if err := os.WriteFile(*storageSeries, series.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	timeScans(t, store, snap, afresh)
 	if days != int(*storageDays) {
 		t.Errorf("%d sealed days, want %d", days, *storageDays)
 	}
 	if *storageRows >= 5_000_000 && *storageDays <= 30 && ratio > 2 {
 		t.Errorf("%.2f copies, at most 2 are allowed", ratio)
+	}
+}
+
+// writeAfresh writes the rows of a version as one file in the order of their ids, without
+// hidden columns, as a copy of a day would be.
+func writeAfresh(t *testing.T, store objstore.Store, snap *delta.Snapshot) []byte {
+	t.Helper()
+	reading, err := scan.New(store, snap, scan.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := make([][]schema.Value, 0, *storageRows)
+	for b, err := range reading.Batches(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range b.Rows {
+			row := make([]schema.Value, len(b.Columns))
+			for c := range row {
+				row[c] = b.Columns[c][i]
+				row[c].S = strings.Clone(row[c].S)
+			}
+			rows = append(rows, row)
+		}
+	}
+	slices.SortFunc(rows, func(a, b []schema.Value) int { return cmp.Compare(a[0].I, b[0].I) })
+	e, err := parquet.NewEncoder(columnsOf(snap), parquet.EncoderOptions{TryDelta: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, _, err := e.Encode(rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func columnsOf(snap *delta.Snapshot) (columns []parquet.Column) {
+	for i := range snap.Schema().Fields {
+		columns = append(columns, parquet.ColumnOf(&snap.Schema().Fields[i]))
+	}
+	return columns
+}
+
+// timeScans reads all rows of a version and the same rows from one file, in turn, and tells
+// the ratios of the processor's time.
+func timeScans(t *testing.T, store objstore.Store, snap *delta.Snapshot, afresh []byte) {
+	t.Helper()
+	for _, n := range []int{len(snap.Schema().Fields), 2} {
+		columns := columnsOf(snap)[:n]
+		names := make([]string, n)
+		for i, c := range columns {
+			names[i] = c.Name
+		}
+		best := [2]time.Duration{time.Hour, time.Hour}
+		for range 3 {
+			began, rows := cpuTime(t), int64(0)
+			f, err := parquet.OpenBytes(afresh)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for b, err := range f.Scan(t.Context(), columns, parquet.ScanOptions{}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				rows += int64(b.Rows)
+			}
+			middle := cpuTime(t)
+			reading, err := scan.New(store, snap, scan.Options{Columns: names})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for b, err := range reading.Batches(t.Context()) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				rows -= int64(b.Rows)
+			}
+			if rows != 0 {
+				t.Fatalf("one has %d rows more than the other", rows)
+			}
+			best[0], best[1] = min(best[0], middle-began), min(best[1], cpuTime(t)-middle)
+		}
+		t.Logf("scan of %d columns: %s of CPU, written afresh %s: %.2f times", n, best[1], best[0], float64(best[1])/float64(best[0]))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gscd-io/gscd/delta"
 	"github.com/gscd-io/gscd/delta/action"
+	"github.com/gscd-io/gscd/delta/compact"
 	"github.com/gscd-io/gscd/delta/stats"
 )
 
@@ -29,19 +30,15 @@ func ReadPinnedFiles(ctx context.Context, table *delta.Table, s *delta.Snapshot)
 	return pinned, err
 }
 
-// mostlyDead is the share of deleted rows from which a pinned file is worth being
-// written anew: less than half of it is stored twice.
-const mostlyDead = 0.5
-
 // Has tells that a savepoint needs a file.
 func (p PinnedFiles) Has(add *action.Add) bool { return p[add.Path] }
 
 // Leave tells of a live file that it is better left as it is: a savepoint needs it, and
-// at least half of its rows are still there.
+// not so many of its rows are deleted that an ingester would write it anew.
 func (p PinnedFiles) Leave(add *action.Add) bool {
 	if !p[add.Path] || add.DeletionVector == nil {
 		return p[add.Path]
 	}
 	rows, known := stats.NumRecords(add.Stats)
-	return !known || float64(add.DeletionVector.Cardinality) <= mostlyDead*float64(rows)
+	return !known || float64(add.DeletionVector.Cardinality) <= compact.PinnedShare*float64(rows)
 }

@@ -36,7 +36,7 @@ or --hilbert writes rows so that those with near values of some columns lie toge
 row changes, and every version before stays as it is. It works beside a running ingester:
 rows that are changed meanwhile are followed.
 
-Files that a savepoint needs are left alone unless more than half of their rows are
+Files that a savepoint needs are left alone unless more than 64 % of their rows are
 deleted: they would be stored twice for as long as the savepoint is kept. --pinned takes
 them too.
 

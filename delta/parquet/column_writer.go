@@ -31,6 +31,7 @@ type columnWriter struct {
 	codec          Codec
 	pageRows       int
 	byDelta        bool // 64-bit integers that a dictionary does not pay for are DELTA_BINARY_PACKED
+	tries          bool // of the first page without a dictionary it is tried whether differences are smaller
 
 	// The page being filled. def stays empty while no value is NULL; then it
 	// has one level a value.
@@ -53,6 +54,7 @@ type columnWriter struct {
 	chunkBounds bounds
 	doneRows    int64
 	retire      bool // the dictionary is full: the page is the last by index
+	form        form // of the pages without a dictionary
 	body        []byte
 	packed      []byte
 
@@ -61,12 +63,21 @@ type columnWriter struct {
 	fileBounds bounds
 }
 
+// form says how pages without a dictionary are written.
+type form uint8
+
+const (
+	untried form = iota
+	plainForm
+	deltaForm // DELTA_BINARY_PACKED or DELTA_BYTE_ARRAY
+)
+
 type writtenPage struct {
 	offset, size int // in out, header included
 	firstRow     int64
 	nulls        int64
 	allNull      bool
-	byIndex      bool
+	encoding     format.Encoding
 	bounds       bool // low and high are known
 	low, high    []byte
 }
@@ -82,6 +93,7 @@ func newColumnWriter(e *format.SchemaElement, t schema.Type, path []string, maxR
 		w.width = int(e.TypeLength.V)
 	}
 	w.byDelta = w.physical == format.Int64 && len(path) == 1 && slices.Contains(opts.DeltaColumns, path[0])
+	w.tries = opts.TryDelta && !w.byDelta && (w.physical == format.Int64 || w.physical == format.ByteArray)
 	return w
 }
 
@@ -95,7 +107,10 @@ func (w *columnWriter) startChunk() {
 	w.startPage()
 	w.out, w.pages = w.out[:0], w.pages[:0]
 	w.values, w.full, w.chunkNulls, w.chunkBounds = 0, 0, 0, bounds{}
-	w.doneRows, w.retire = 0, false
+	w.doneRows, w.retire, w.form = 0, false, plainForm
+	if w.tries {
+		w.form = untried
+	}
 	// Booleans are bits already, and wide decimals seldom repeat.
 	w.byIndex = w.physical != format.Boolean && w.physical != format.FixedLenByteArray
 	w.dict.reset()
@@ -311,6 +326,7 @@ func (w *columnWriter) flushPage() {
 	}
 	encoding := format.Plain
 	body := w.appendLevels(w.body[:0])
+	levels := len(body)
 	switch {
 	case w.byIndex:
 		encoding = format.RLEDictionary
@@ -320,12 +336,24 @@ func (w *columnWriter) flushPage() {
 	case w.byDelta:
 		encoding = format.DeltaBinaryPacked
 		body = appendDelta(body, w.deltas)
-	default:
+	case w.form == plainForm:
 		body = append(body, w.plain...)
+	default:
+		if body = w.appendDifferences(body); w.form == untried && w.n > w.nulls {
+			w.form = deltaForm
+			if packed := w.compressedSize(body); w.compressedSize(w.plain)*deltaPays < packed*100 {
+				w.form = plainForm
+			}
+		}
+		if w.form == deltaForm {
+			encoding = w.deltaEncoding()
+		} else {
+			body = append(body[:levels], w.plain...)
+		}
 	}
 	w.body = body
 	page := writtenPage{
-		offset: len(w.out), firstRow: w.doneRows, byIndex: w.byIndex,
+		offset: len(w.out), firstRow: w.doneRows, encoding: encoding,
 		nulls: int64(w.nulls), allNull: w.nulls == w.n,
 	}
 	if w.wantBounds {
@@ -349,6 +377,34 @@ func (w *columnWriter) flushPage() {
 		w.byIndex, w.retire = false, false
 	}
 	w.startPage()
+}
+
+// deltaPays is what differences may take of the plain values' compressed size, in percent,
+// to be taken in their place: they cost a reader more.
+const deltaPays = 90
+
+func (w *columnWriter) deltaEncoding() format.Encoding {
+	if w.physical == format.Int64 {
+		return format.DeltaBinaryPacked
+	}
+	return format.DeltaByteArray
+}
+
+// appendDifferences writes the plain values of the page by how they differ from those before.
+func (w *columnWriter) appendDifferences(dst []byte) []byte {
+	if w.physical == format.ByteArray {
+		return appendDeltaStrings(dst, w.plain)
+	}
+	w.deltas = w.deltas[:0]
+	for at := 0; at < len(w.plain); at += 8 {
+		w.deltas = append(w.deltas, int64(binary.LittleEndian.Uint64(w.plain[at:])))
+	}
+	return appendDelta(dst, w.deltas)
+}
+
+func (w *columnWriter) compressedSize(body []byte) int {
+	w.packed = w.codec.compress(w.packed[:0], body)
+	return len(w.packed)
 }
 
 // appendLevels appends the levels as data pages of version 1 have them.
@@ -387,7 +443,7 @@ func (w *columnWriter) appendPage(dst, body []byte, h format.PageHeader) []byte 
 
 // dictionaryPage gives the chunk's dictionary page; nil where no page uses it.
 func (w *columnWriter) dictionaryPage() []byte {
-	if len(w.pages) == 0 || !w.pages[0].byIndex {
+	if len(w.pages) == 0 || w.pages[0].encoding != format.RLEDictionary {
 		return nil
 	}
 	body := w.body[:0]

@@ -189,6 +189,26 @@ func packLong(dst []byte, values []int64, width uint) []byte {
 	return dst
 }
 
+// appendDeltaStrings writes strings, given as PLAIN has them, as DELTA_BYTE_ARRAY.
+func appendDeltaStrings(dst, plain []byte) []byte {
+	var prefixes, lengths []int64
+	suffixes := make([]byte, 0, len(plain))
+	var last []byte
+	for len(plain) > 0 {
+		n := binary.LittleEndian.Uint32(plain)
+		s := plain[4 : 4+n]
+		plain = plain[4+n:]
+		same := 0
+		for same < len(s) && same < len(last) && s[same] == last[same] {
+			same++
+		}
+		prefixes, lengths = append(prefixes, int64(same)), append(lengths, int64(len(s)-same))
+		suffixes = append(suffixes, s[same:]...)
+		last = s
+	}
+	return append(appendDelta(appendDelta(dst, prefixes), lengths), suffixes...)
+}
+
 // decodeDeltaLength reads DELTA_LENGTH_BYTE_ARRAY. The strings share src.
 func decodeDeltaLength(dst []string, src []byte, n int) ([]string, error) {
 	lengths, rest, err := decodeDelta(nil, src, n, true)

@@ -58,6 +58,10 @@ type EncoderOptions struct {
 	// less: they take a byte or two a value as DELTA_BINARY_PACKED, which older readers
 	// than the others' pages do not know. Other columns' names say nothing.
 	DeltaColumns []string
+	// TryDelta writes 64-bit integers and texts as DELTA_BINARY_PACKED and DELTA_BYTE_ARRAY
+	// where the first page of a column that a dictionary does not pay for is a tenth smaller
+	// so. Readers that know deletion vectors know both.
+	TryDelta bool
 	// Goroutines that encode columns of large batches; default 2, at most
 	// GOMAXPROCS.
 	Goroutines int

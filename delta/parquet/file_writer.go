@@ -97,25 +97,21 @@ func (w *columnWriter) metadata(first int64) format.ColumnMetaData {
 		Encoding:   []format.Encoding{format.Plain, format.RLE},
 		Statistics: format.Statistics{NullCount: w.chunkNulls},
 	}
-	byIndex := 0
+	var pages [format.ByteStreamSplit + 1]int32 // by encoding
 	for _, p := range w.pages {
-		if p.byIndex {
-			byIndex++
+		pages[p.encoding]++
+	}
+	if n := pages[format.RLEDictionary]; n > 0 {
+		m.EncodingStats = append(m.EncodingStats, format.PageEncodingStats{PageType: format.DictionaryPage, Encoding: format.Plain, Count: 1})
+	}
+	for _, encoding := range []format.Encoding{format.RLEDictionary, format.Plain, format.DeltaBinaryPacked, format.DeltaByteArray} {
+		if pages[encoding] == 0 {
+			continue
 		}
-	}
-	if byIndex > 0 {
-		m.Encoding = append(m.Encoding, format.RLEDictionary)
-		m.EncodingStats = append(m.EncodingStats,
-			format.PageEncodingStats{PageType: format.DictionaryPage, Encoding: format.Plain, Count: 1},
-			format.PageEncodingStats{PageType: format.DataPage, Encoding: format.RLEDictionary, Count: int32(byIndex)})
-	}
-	if n := len(w.pages) - byIndex; n > 0 {
-		encoding := format.Plain
-		if w.byDelta {
-			encoding = format.DeltaBinaryPacked
+		if encoding != format.Plain { // which is there already
 			m.Encoding = append(m.Encoding, encoding)
 		}
-		m.EncodingStats = append(m.EncodingStats, format.PageEncodingStats{PageType: format.DataPage, Encoding: encoding, Count: int32(n)})
+		m.EncodingStats = append(m.EncodingStats, format.PageEncodingStats{PageType: format.DataPage, Encoding: encoding, Count: pages[encoding]})
 	}
 	if low, high, ok := w.chunkBounds.encode(w.typ, w.physical, w.width); ok {
 		m.Statistics.MinValue, m.Statistics.MaxValue = low, high

@@ -41,7 +41,7 @@ func (e *encoders) take(columns []parquet.Column, visible int) (*fileEncoder, er
 	// Trino, which makes statistics of a file's footer when it deletes rows, fails on bounds
 	// of columns that the table has not.
 	bounded := namesOf(columns[:visible])
-	encoder, err := parquet.NewEncoder(columns, parquet.EncoderOptions{StatsColumns: bounded, DeltaColumns: namesOf(columns[visible:])})
+	encoder, err := parquet.NewEncoder(columns, parquet.EncoderOptions{StatsColumns: bounded, DeltaColumns: namesOf(columns[visible:]), TryDelta: true})
 	return &fileEncoder{encoder, columns, visible}, err
 }
 

@@ -95,7 +95,7 @@ func (w *Writer) PlanMove(ids []uint32, s *schema.Schema, partitionBy []string, 
 	m.columns = append(m.columns, w.o.Hidden...)
 	m.reads = append(m.reads, w.o.Hidden...)
 	var err error
-	if m.encoder, err = parquet.NewEncoder(m.columns, parquet.EncoderOptions{StatsColumns: bounded, Goroutines: 1, RowGroupBytes: groupBytes}); err != nil {
+	if m.encoder, err = parquet.NewEncoder(m.columns, parquet.EncoderOptions{StatsColumns: bounded, DeltaColumns: namesOf(w.o.Hidden), TryDelta: true, Goroutines: 1, RowGroupBytes: groupBytes}); err != nil {
 		return nil, err
 	}
 	for _, id := range ids {
