@@ -83,6 +83,8 @@ type View struct {
 	// Both may be used, and kept, by other goroutines.
 	Table    *delta.Table
 	Snapshot *delta.Snapshot
+	// IndexKeys are in the key index, which takes IndexBytes of memory.
+	IndexKeys, IndexBytes int64
 }
 
 // What a Wait is for.
@@ -153,6 +155,9 @@ func (l *Lane) view() View {
 	v.Conflicts, v.Savepoints, v.Bytes, v.Files = l.conflictsMet, -1, -1, -1
 	if l.base != nil {
 		v.Files, v.Savepoints, v.Bytes = l.base.NumFiles(), l.savepoints, l.liveBytes
+	}
+	if l.writer != nil {
+		v.IndexKeys, v.IndexBytes = int64(l.writer.Index().Len()), l.writer.Index().Bytes()
 	}
 	return v
 }

@@ -20,7 +20,15 @@ const maxGCPercent = 2000
 // would collect every few thousand events. It does nothing where GOGC is set. The memory
 // limit of GOMEMLIMIT goes before it. The function that it gives ends it.
 func PaceGC(room int64) (end func()) {
-	if os.Getenv("GOGC") != "" || room <= 0 {
+	if room <= 0 {
+		return func() {}
+	}
+	return paceGC(func() int64 { return room })
+}
+
+// paceGC is PaceGC of room that changes.
+func paceGC(room func() int64) (end func()) {
+	if os.Getenv("GOGC") != "" {
 		return func() {}
 	}
 	p := &gcPacer{room: room}
@@ -33,7 +41,7 @@ func PaceGC(room int64) (end func()) {
 }
 
 type gcPacer struct {
-	room  int64
+	room  func() int64
 	was   int
 	ended atomic.Bool
 }
@@ -45,7 +53,7 @@ func (p *gcPacer) collected() {
 	}
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(live)
-	debug.SetGCPercent(gcPercent(int64(live[0].Value.Uint64()), p.room))
+	debug.SetGCPercent(gcPercent(int64(live[0].Value.Uint64()), p.room()))
 	object := new([16]byte)
 	runtime.AddCleanup(object, func(p *gcPacer) { p.collected() }, p)
 }

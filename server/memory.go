@@ -20,6 +20,7 @@ import (
 type Memory struct {
 	mu      sync.Mutex
 	limit   int64
+	all     int64 // of which limit is a share; 0 where limit was told
 	used    int64
 	leaving int64 // of used, of tables that were asked to commit
 	tables  map[*share]bool
@@ -35,11 +36,51 @@ type share struct {
 
 // NewMemory makes a budget of so many bytes; 0 or less is DefaultBatchMemory.
 func NewMemory(limit int64) *Memory {
+	m := &Memory{limit: limit, tables: map[*share]bool{}}
 	if limit <= 0 {
-		limit = DefaultBatchMemory()
+		m.limit = DefaultBatchMemory()
+		if all := memoryOfProcess(); all < unlimited {
+			m.all = all
+		}
 	}
-	return &Memory{limit: limit, tables: map[*share]bool{}}
+	return m
 }
+
+// leave makes the budget a share of what indexes, which have so many bytes, leave of the
+// memory of the process. One that was told stays.
+func (m *Memory) leave(mapped int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.all > 0 {
+		m.limit = leftOf(m.all, mapped) / shareOfBatches
+	}
+}
+
+// leftOf is what indexes leave, at least half: a limit below what the batches need would
+// make the garbage collector run without end, and the process is too small then anyway.
+func leftOf(all, mapped int64) int64 { return max(all-mapped, all/2) }
+
+// heapLimit keeps the Go heap below GOMEMLIMIT, less the indexes, which lie outside of it
+// and which Go's runtime does not know.
+type heapLimit struct{ all, now int64 }
+
+func newHeapLimit() *heapLimit {
+	all := debug.SetMemoryLimit(-1)
+	return &heapLimit{all: all, now: all}
+}
+
+// leave sets the limit where indexes of so many bytes change it by a hundredth.
+func (h *heapLimit) leave(mapped int64) {
+	if h.all >= unlimited {
+		return
+	}
+	if want := leftOf(h.all, mapped); max(want-h.now, h.now-want) > h.all/100 {
+		h.now = want
+		debug.SetMemoryLimit(want)
+	}
+}
+
+func (h *heapLimit) end() { debug.SetMemoryLimit(h.all) }
 
 // share gives the budget of one more table. It is an ingest.Budget.
 func (m *Memory) share() *share {
@@ -115,14 +156,20 @@ const (
 // DefaultBatchMemory is a quarter of the memory that the process may use, where
 // GOMEMLIMIT or its cgroup says how much that is, else 1 GiB.
 func DefaultBatchMemory() int64 {
-	limit := debug.SetMemoryLimit(-1)
-	for _, file := range []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"} {
-		limit = min(limit, cgroupLimit(os.ReadFile(file)))
-	}
+	limit := memoryOfProcess()
 	if limit >= unlimited {
 		return defaultBatchMemory
 	}
 	return limit / shareOfBatches
+}
+
+// memoryOfProcess is what the process may use.
+func memoryOfProcess() int64 {
+	limit := debug.SetMemoryLimit(-1)
+	for _, file := range []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"} {
+		limit = min(limit, cgroupLimit(os.ReadFile(file)))
+	}
+	return limit
 }
 
 // unlimited is past what any machine has: version 1 of cgroups writes "none" as

@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"math"
+	"runtime/debug"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -116,5 +117,34 @@ func TestCgroupLimit(t *testing.T) {
 	}
 	if n := DefaultBatchMemory(); n < 1<<20 {
 		t.Errorf("default %d", n)
+	}
+}
+
+// What indexes take outside of the heap is taken off the default budget and off GOMEMLIMIT,
+// down to half of it; a budget that was told stays.
+func TestMemoryLeavesRoomForIndexes(t *testing.T) {
+	const all = 1 << 30
+	was := debug.SetMemoryLimit(all)
+	defer debug.SetMemoryLimit(was)
+	byDefault, told, heap := NewMemory(0), NewMemory(1000), newHeapLimit()
+	for _, c := range []struct{ mapped, batches, heap int64 }{
+		{0, all / 4, all}, {1 << 20, (all - 1<<20) / 4, all}, {256 << 20, 3 * all / 16, 3 * all / 4}, {2 << 30, all / 8, all / 2}, {0, all / 4, all},
+	} {
+		byDefault.leave(c.mapped)
+		told.leave(c.mapped)
+		heap.leave(c.mapped)
+		if _, limit, _ := byDefault.use(); limit != c.batches {
+			t.Errorf("%d mapped: a budget of %d, want %d", c.mapped, limit, c.batches)
+		}
+		if _, limit, _ := told.use(); limit != 1000 {
+			t.Errorf("%d mapped: the budget that was told is %d", c.mapped, limit)
+		}
+		if got := debug.SetMemoryLimit(-1); got != c.heap {
+			t.Errorf("%d mapped: a heap of %d, want %d", c.mapped, got, c.heap)
+		}
+	}
+	heap.leave(256 << 20)
+	if heap.end(); debug.SetMemoryLimit(-1) != all {
+		t.Error("the limit is not what it was")
 	}
 }

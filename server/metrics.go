@@ -89,6 +89,8 @@ var (
 	liveBytes      = gauge("gscd_bytes", "Bytes of the live data files, at the start or the last seal.", "table")
 	savepoints     = gauge("gscd_savepoints", "Versions that are pinned: sealed labels, named savepoints, rolled-back ones that are kept. Labels that were sealed by one commit share one.", "table")
 	rows           = gauge("gscd_rows", "Live rows.", "table")
+	indexKeys      = gauge("gscd_index_keys", "Keys in the key index: those of live rows.", "table")
+	indexBytes     = gauge("gscd_index_bytes", "Memory of the key index, outside of Go's heap but for small ones.", "table")
 	heldRecords    = gauge("gscd_held_records", "Changes that wait for a later label.", "table")
 	heldBytes      = gauge("gscd_held_bytes", "Bytes of the files that hold changes of later labels.", "table")
 	deadLetterRows = gauge("gscd_dead_letters", "Dead letters that labels lack.", "table")
@@ -248,9 +250,12 @@ func (c collector) table(out sink, t *table) {
 	}
 	out.put(tableBatch, float64(t.share.bytes()), name)
 	w.counters(out, name)
-	if _, loaded := w.state(); !loaded {
+	view, loaded := w.state()
+	if !loaded {
 		return
 	}
+	out.put(indexKeys, float64(view.IndexKeys), name)
+	out.put(indexBytes, float64(view.IndexBytes), name)
 	if standing := t.standing(); standing != nil {
 		standing.gauges(out)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/gscd-io/gscd/delta/upsert"
 	"github.com/gscd-io/gscd/server/group"
 )
 
@@ -156,7 +157,9 @@ func (s *Server) Run(ctx context.Context, specs []Spec) error {
 		return err
 	}
 	defer shutdown()
-	defer PaceGC(s.memory.limit / shareOfGC)()
+	defer paceGC(func() int64 { _, limit, _ := s.memory.use(); return limit / shareOfGC })()
+	heap := newHeapLimit()
+	defer heap.end()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	r := &run{Server: s, ctx: ctx, stop: stop, next: map[*table]*Spec{}, first: map[*table]bool{}}
@@ -175,6 +178,9 @@ func (s *Server) Run(ctx context.Context, specs []Spec) error {
 		if r.live == 0 {
 			over = r.ctx.Done()
 		}
+		mapped := upsert.MappedBytes()
+		heap.leave(mapped)
+		s.memory.leave(mapped)
 		select {
 		case <-over:
 		case <-s.sharedOut():

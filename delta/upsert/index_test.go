@@ -239,6 +239,8 @@ func BenchmarkLookUp(b *testing.B) {
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/chunk, "ns/key")
 		})
+	}
+}
 
 // Hashes that crowd find their places too, and a key that comes twice is told, of both kinds.
 func TestBuilderCrowdedAndTwice(t *testing.T) {
