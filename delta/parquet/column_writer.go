@@ -39,6 +39,7 @@ type columnWriter struct {
 	rep, def       []uint8
 	plain          []byte
 	deltas         []int64 // in the place of plain
+	strings        deltaStrings
 	ids            []int32
 	bits           int // booleans in plain
 	byIndex        bool
@@ -393,7 +394,7 @@ func (w *columnWriter) deltaEncoding() format.Encoding {
 // appendDifferences writes the plain values of the page by how they differ from those before.
 func (w *columnWriter) appendDifferences(dst []byte) []byte {
 	if w.physical == format.ByteArray {
-		return appendDeltaStrings(dst, w.plain)
+		return w.strings.append(dst, w.plain)
 	}
 	w.deltas = w.deltas[:0]
 	for at := 0; at < len(w.plain); at += 8 {

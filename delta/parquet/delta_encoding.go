@@ -189,10 +189,15 @@ func packLong(dst []byte, values []int64, width uint) []byte {
 	return dst
 }
 
-// appendDeltaStrings writes strings, given as PLAIN has them, as DELTA_BYTE_ARRAY.
-func appendDeltaStrings(dst, plain []byte) []byte {
-	var prefixes, lengths []int64
-	suffixes := make([]byte, 0, len(plain))
+// deltaStrings is memory to write one page after the other in.
+type deltaStrings struct {
+	prefixes, lengths []int64
+	suffixes          []byte
+}
+
+// append writes strings, given as PLAIN has them, as DELTA_BYTE_ARRAY.
+func (d *deltaStrings) append(dst, plain []byte) []byte {
+	d.prefixes, d.lengths, d.suffixes = d.prefixes[:0], d.lengths[:0], d.suffixes[:0]
 	var last []byte
 	for len(plain) > 0 {
 		n := binary.LittleEndian.Uint32(plain)
@@ -202,11 +207,11 @@ func appendDeltaStrings(dst, plain []byte) []byte {
 		for same < len(s) && same < len(last) && s[same] == last[same] {
 			same++
 		}
-		prefixes, lengths = append(prefixes, int64(same)), append(lengths, int64(len(s)-same))
-		suffixes = append(suffixes, s[same:]...)
+		d.prefixes, d.lengths = append(d.prefixes, int64(same)), append(d.lengths, int64(len(s)-same))
+		d.suffixes = append(d.suffixes, s[same:]...)
 		last = s
 	}
-	return append(appendDelta(appendDelta(dst, prefixes), lengths), suffixes...)
+	return append(appendDelta(appendDelta(dst, d.prefixes), d.lengths), d.suffixes...)
 }
 
 // decodeDeltaLength reads DELTA_LENGTH_BYTE_ARRAY. The strings share src.
