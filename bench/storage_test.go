@@ -33,6 +33,7 @@ var (
 	storageRecent  = flag.Bool("storage.recent", false, "nine changes in ten are of the rows that were changed last, a hundredth of all")
 	storageCommits = flag.Int64("storage.commits", 144, "commits a day")
 	storageSeries  = flag.String("storage.series", "", "file that gets a line of CSV a day: the bytes that this day and those before need, and those of full copies")
+	storageScan    = flag.String("storage.scan", "", "table that TestStorage has left, of -storage.rows rows, which TestStorageScan reads")
 	storageDir     = flag.String("storage.dir", "", "where the table is made and left; empty: a temporary folder")
 )
 
@@ -182,7 +183,7 @@ func TestStorage(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	timeScans(t, store, snap, afresh)
+	timeScans(t, store, snap)
 	if days != int(*storageDays) {
 		t.Errorf("%d sealed days, want %d", days, *storageDays)
 	}
@@ -232,46 +233,61 @@ func columnsOf(snap *delta.Snapshot) (columns []parquet.Column) {
 	return columns
 }
 
-// timeScans reads all rows of a version and the same rows from one file, in turn, and tells
-// the ratios of the processor's time.
-func timeScans(t *testing.T, store objstore.Store, snap *delta.Snapshot, afresh []byte) {
+// TestStorageScan is the end of TestStorage alone, on a table that it has left.
+func TestStorageScan(t *testing.T) {
+	if *storageScan == "" {
+		t.Skip("no -storage.scan")
+	}
+	store, err := local.New(*storageScan, local.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	snap, err := delta.New(store).Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	timeScans(t, store, snap)
+}
+
+// timeScans reads all rows of a version and those of a table of as many rows that was just
+// made, in turn, and tells the ratios of the processor's time.
+func timeScans(t *testing.T, store objstore.Store, snap *delta.Snapshot) {
 	t.Helper()
-	for _, n := range []int{len(snap.Schema().Fields), 2} {
-		columns := columnsOf(snap)[:n]
-		names := make([]string, n)
-		for i, c := range columns {
-			names[i] = c.Name
+	fresh, err := local.New(t.TempDir(), local.Options{NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := MakeTable(t.Context(), fresh, calendar(t), *storageRows); err != nil {
+		t.Fatal(err)
+	}
+	made, err := delta.New(fresh).Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(store objstore.Store, s *delta.Snapshot, columns []string) time.Duration {
+		began, rows := cpuTime(t), int64(0)
+		reading, err := scan.New(store, s, scan.Options{Columns: columns})
+		if err != nil {
+			t.Fatal(err)
 		}
-		best := [2]time.Duration{time.Hour, time.Hour}
+		for b, err := range reading.Batches(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			rows += int64(b.Rows)
+		}
+		if rows != *storageRows {
+			t.Fatalf("%d rows", rows)
+		}
+		return cpuTime(t) - began
+	}
+	for _, columns := range [][]string{nil, {"id", "amount"}} {
+		newest, first := time.Hour, time.Hour
 		for range 3 {
-			began, rows := cpuTime(t), int64(0)
-			f, err := parquet.OpenBytes(afresh)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for b, err := range f.Scan(t.Context(), columns, parquet.ScanOptions{}) {
-				if err != nil {
-					t.Fatal(err)
-				}
-				rows += int64(b.Rows)
-			}
-			middle := cpuTime(t)
-			reading, err := scan.New(store, snap, scan.Options{Columns: names})
-			if err != nil {
-				t.Fatal(err)
-			}
-			for b, err := range reading.Batches(t.Context()) {
-				if err != nil {
-					t.Fatal(err)
-				}
-				rows -= int64(b.Rows)
-			}
-			if rows != 0 {
-				t.Fatalf("one has %d rows more than the other", rows)
-			}
-			best[0], best[1] = min(best[0], middle-began), min(best[1], cpuTime(t)-middle)
+			first = min(first, read(fresh, made, columns))
+			newest = min(newest, read(store, snap, columns))
 		}
-		t.Logf("scan of %d columns: %s of CPU, written afresh %s: %.2f times", n, best[1], best[0], float64(best[1])/float64(best[0]))
+		t.Logf("scan of %v (none: all): %s of CPU, of a new table %s: %.2f times", columns, newest, first, float64(newest)/float64(first))
 	}
 }
 
