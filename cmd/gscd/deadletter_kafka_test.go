@@ -77,7 +77,7 @@ tables: [{name: users, location: %s, topics: [users], dead_letter: {to: "topic:u
 
 	for to, says := range map[string]string{
 		"topic:nowhere": "table users: dead letters: topic nowhere: the topic to write to does not exist: create it, or correct its name",
-		"topic:users":   "dead_letter.to: the table reads topic users itself",
+		"topic:users":   "dead_letter.to: users is read by tables[0]: dead letters would come in as changes",
 	} {
 		bad := c.write("bad.yaml", fmt.Sprintf(`kafka: {brokers: [%q]}
 calendar: {timezone: UTC}
