@@ -49,7 +49,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- $args := list }}
 {{- if .Values.scaleOut.enabled }}
 {{- $args = list "--scale-out-group" (default (include "gscd.fullname" .) .Values.scaleOut.group) "--scale-out-session-timeout" .Values.scaleOut.sessionTimeout
-  "--scale-out-advertise" (printf "http://$(POD_NAME).%s.%s.svc:%d" (include "gscd.fullname" .) .Release.Namespace (int .Values.http.port)) }}
+  "--scale-out-advertise" (printf "%s://$(POD_NAME).%s.%s.svc:%d" (ternary "https" "http" (ne .Values.http.tls.secret "")) (include "gscd.fullname" .) .Release.Namespace (int .Values.http.port)) }}
 {{- end }}
 {{- $args | toJson }}
 {{- end }}
