@@ -72,6 +72,7 @@ func served(t *testing.T, store *mem.Store) (s *Server, get func(page string) (i
 	s = New(Options{
 		Build:   map[string]string{"version": "v1", "commit": "abc", "go": "go1.26"},
 		Traffic: func() Traffic { return Traffic{Requests: map[string]int64{"Fetch": 7}, Fetched: 1234} },
+		Retries: func() map[string]int64 { return map[string]int64{"put": 2} },
 		Notifications: func() []Notified {
 			return []Notified{{Sink: "webhook", Delivered: 3, Failed: 2, Undelivered: 1, Oldest: time.Now().Add(-time.Minute)}}
 		},
