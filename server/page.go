@@ -39,6 +39,7 @@ type pageView struct {
 	Detail                       bool
 	Tables                       []tableView
 	Members                      []memberView
+	CoordinatorAway              string
 }
 
 // memberView is a process of the group that shares the tables.
@@ -138,14 +139,54 @@ func (s *Server) pageView(title string) *pageView {
 		running += n
 	}
 	return &pageView{
-		Title: title, Version: s.o.Build["version"], Started: rfc3339(s.started), Now: rfc3339(time.Now()), Members: s.members(),
+		Title: title, Version: s.o.Build["version"], Started: rfc3339(s.started), Now: rfc3339(time.Now()), Members: s.members(), CoordinatorAway: s.coordinatorAway(),
 		Memory: fmt.Sprintf("%s of %s", mebibytes(used), mebibytes(limit)),
 		Tasks:  fmt.Sprintf("%d of %d run, %d wait", running, gate.limit, gate.waiting),
 	}
 }
 
+// maxMemberTables bounds the names of tables that are shown of a process.
+const maxMemberTables = 50
+
 // members are the processes that share the tables, nil where this one is alone.
-func (s *Server) members() []memberView { return nil }
+func (s *Server) members() (out []memberView) {
+	if s.o.Group == nil {
+		return nil
+	}
+	v := s.o.Group.View()
+	for _, m := range v.Members {
+		state := "member"
+		if m.Name == v.Leader {
+			state = "leader"
+		}
+		var tables []string
+		for i, t := range m.Tables {
+			if i == maxMemberTables {
+				tables = append(tables, fmt.Sprintf("and %d more", len(m.Tables)-i))
+				break
+			}
+			name := t.Name
+			if t.From != "" {
+				name += " (waits for " + t.From + ")"
+			}
+			tables = append(tables, name)
+		}
+		out = append(out, memberView{Name: m.Name, Address: m.Address, State: state, Tables: strings.Join(tables, ", "), Self: m.Name == v.Member})
+	}
+	return out
+}
+
+// coordinatorAway says that the group's coordinator does not answer; "" where it does.
+func (s *Server) coordinatorAway() string {
+	if s.o.Group == nil {
+		return ""
+	}
+	v := s.o.Group.View()
+	if v.Away == nil {
+		return ""
+	}
+	return fmt.Sprintf("since %s: %v", rfc3339(v.AwaySince), v.Away)
+}
 
 // marks are the letters of states.
 var marks = map[string]string{

@@ -327,6 +327,7 @@ func TestGroupStatus(t *testing.T) {
 		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
 			t.Fatalf("%v: %s", err, w.Body)
 		}
+		groupHolds(t, w.Body.Bytes())
 	}
 	status()
 	g := got.Group
@@ -357,6 +358,23 @@ func TestGroupStatus(t *testing.T) {
 	pods["b"].Handler().ServeHTTP(w, httptest.NewRequest("GET", "/status?scope=pod", nil))
 	if text := w.Body.String(); !strings.Contains(text, `"member":"b"`) && !strings.Contains(text, `"member": "b"`) || strings.Contains(text, `"members"`) {
 		t.Errorf("%s", text)
+	}
+	groupHolds(t, w.Body.Bytes())
+	page := httptest.NewRecorder()
+	pods["a"].Handler().ServeHTTP(page, httptest.NewRequest("GET", "/", nil))
+	for _, m := range g.Members {
+		name := m.Member
+		if m.Self {
+			name += " (this one)"
+		}
+		state := "member"
+		if m.Member == g.Leader {
+			state = "leader"
+		}
+		want := fmt.Sprintf(`<th scope="row">%s</th><td>%s</td><td>%s</td><td>%s, %s</td>`, name, m.Address, state, m.Tables[0].Table, m.Tables[1].Table)
+		if !strings.Contains(page.Body.String(), want) {
+			t.Errorf("the page lacks %s", want)
+		}
 	}
 	described, err := kafka.DescribeGroup(t.Context(), kafka.Options{Brokers: c.broker.ListenAddrs()}, "lake")
 	if err != nil {
@@ -450,4 +468,14 @@ func tablesOf(v group.View, member string) (out []string) {
 		}
 	}
 	return out
+}
+
+// groupHolds compares the group of a status with what the document says of it.
+func groupHolds(t *testing.T, status []byte) {
+	t.Helper()
+	var parts map[string]json.RawMessage
+	if err := json.Unmarshal(status, &parts); err != nil {
+		t.Fatal(err)
+	}
+	readDocument(t).holds(t, "Group", string(parts["group"]))
 }

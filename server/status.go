@@ -14,6 +14,7 @@ type Status struct {
 	BatchMemory MemoryStatus  `json:"batch_memory"`
 	HeavyTasks  TasksStatus   `json:"heavy_tasks"`
 	Tables      []TableStatus `json:"tables"`
+	Group       *GroupStatus  `json:"group"`
 }
 
 // MemoryStatus is the budget of uncommitted batches.
@@ -27,6 +28,42 @@ type TasksStatus struct {
 	Running int `json:"running"`
 	Waiting int `json:"waiting"`
 	Limit   int `json:"limit"`
+}
+
+// GroupStatus is the group of scale_out; only there is one in a Status.
+type GroupStatus struct {
+	Group      string              `json:"group"`
+	Member     *string             `json:"member"`
+	Leader     *string             `json:"leader"`
+	Generation int32               `json:"generation"`
+	Joined     bool                `json:"joined"`
+	Error      *string             `json:"error"`
+	Members    []GroupMemberStatus `json:"members"` // not with ?scope=pod
+}
+
+// GroupMemberStatus is a process of the group.
+type GroupMemberStatus struct {
+	Member  string             `json:"member"`
+	Address *string            `json:"address"`
+	Self    bool               `json:"self"`
+	Error   *string            `json:"error"`
+	Tables  []GroupTableStatus `json:"tables"`
+}
+
+// GroupTableStatus is a table where the plan has it; what its process has not told is nil.
+type GroupTableStatus struct {
+	Table          string    `json:"table"`
+	Since          time.Time `json:"since"`
+	WaitsForMember *string   `json:"waits_for_member"`
+	State          *State    `json:"state"`
+	Error          *string   `json:"error"`
+	WaitsFor       *string   `json:"waits_for"`
+	Version        *int64    `json:"version"`
+	Open           *string   `json:"open"`
+	LastSealed     *string   `json:"last_sealed"`
+	HeldBackBy     *string   `json:"held_back_by"`
+	Rows           *int64    `json:"rows"`
+	Lag            *int64    `json:"lag"`
 }
 
 // TableStatus is one table. Of one that has not loaded its state, or does not
