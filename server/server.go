@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"reflect"
 	"slices"
 	"strings"
@@ -54,6 +55,15 @@ type Options struct {
 	// stalledAfter is for how long a table may be silent (0: stalledAfter).
 	stalledAfter time.Duration
 }
+
+// String gives the addresses alone: the token is a secret.
+func (o Options) String() string { return "HTTP at " + o.HTTP + ", profiles at " + o.Pprof }
+
+// GoString is String.
+func (o Options) GoString() string { return o.String() }
+
+// Format prints String, whatever the verb.
+func (o Options) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, o.String()) }
 
 // Traffic counts what all clients of the brokers have exchanged with them.
 type Traffic struct {

@@ -19,6 +19,7 @@ import (
 	"github.com/gscd-io/gscd/ingest/kafka"
 	"github.com/gscd-io/gscd/ingest/registry"
 	"github.com/gscd-io/gscd/ingest/transform"
+	"github.com/gscd-io/gscd/server"
 )
 
 // TestSecretsAreNotPrinted: no way of printing a configuration, or the options that are made
@@ -31,6 +32,9 @@ s3: {access_key_id: AKIA, secret_access_key: hush-s3-3, session_token: hush-sess
 azure: {account: a, account_key: aHVzaC1henVyZS01}
 mysql: {password: hush-mysql-6}
 transform: {hash_secret: hush-transform-7-of-sixteen}
+http: {address: "127.0.0.1:9090", token: hush-http-8-of-sixteen}
+tracing: {endpoint: "http://c:4318", headers_file: /h}
+notify: [{name: w, on: [seal], webhook: {url: "https://w/x", secret_file: /s}}]
 calendar: {timezone: UTC}
 tables: [{location: ./t, topics: [t], mask: {c: {method: hmac}}}]
 `
@@ -43,7 +47,7 @@ tables: [{location: ./t, topics: [t], mask: {c: {method: hmac}}}]
 		t.Fatal(err)
 	}
 	o := source.Options{Password: cfg.MySQL.Password.Reveal()}
-	server, err := source.Open("mysql://u@h:3306", o)
+	database, err := source.Open("mysql://u@h:3306", o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,6 +62,7 @@ tables: [{location: ./t, topics: [t], mask: {c: {method: hmac}}}]
 	}
 	values := map[string]any{
 		"config": cfg, "config value": *cfg, "kafka": cfg.Kafka, "SASL": *cfg.Kafka.SASL, "s3": cfg.S3, "azure": cfg.Azure, "mysql": cfg.MySQL, "transform": cfg.Transform, "registry": cfg.SchemaRegistry,
+		"http": cfg.HTTP, "notify": cfg.Notify, "tracing": *cfg.Tracing,
 	}
 	for what, v := range values {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%o", "%T"} {
@@ -72,10 +77,11 @@ tables: [{location: ./t, topics: [t], mask: {c: {method: hmac}}}]
 	}
 	secret := func(s config.Secret) string { return s.Reveal() }
 	for what, v := range map[string]any{
-		"kafka.SASL": kafka.SASL{Mechanism: "plain", Username: "u", Password: secret(cfg.Kafka.SASL.Password)}, "source.Options": o, "source.Server": server,
+		"kafka.SASL": kafka.SASL{Mechanism: "plain", Username: "u", Password: secret(cfg.Kafka.SASL.Password)}, "source.Options": o, "source.Server": database,
 		"registry.Options": registry.Options{URLs: []string{"https://r"}, Password: secret(cfg.SchemaRegistry.Password), Token: "hush-token"},
 		"s3.Options":       s3.Options{SecretAccessKey: secret(cfg.S3.SecretAccessKey), SessionToken: secret(cfg.S3.SessionToken)},
 		"dynamodb.Options": dynamodb.Options{SecretAccessKey: secret(cfg.S3.SecretAccessKey), SessionToken: secret(cfg.S3.SessionToken)},
+		"server.Options":   server.Options{HTTP: cfg.HTTP.Address, Token: secret(cfg.HTTP.Token)},
 		"azure.Options":    azure.Options{AccountKey: secret(cfg.Azure.AccountKey)},
 		"transform.Rules":  rules, "transform.Settings": transform.Settings{Secret: []byte(secret(cfg.Transform.HashSecret))},
 	} {
