@@ -89,7 +89,6 @@ type programCost struct {
 var wholeBursts bool
 
 func TestCase29ManySmallBatches(t *testing.T) {
-	t.Parallel()
 	c := theCase(t, 29)
 	var b bursts
 	var end string
