@@ -180,14 +180,10 @@ func (l *Lane) fresh(e *entry, m snapshotter.Meta, taken bool) (bool, error) {
 	if e.old == 0 {
 		return true, nil
 	}
-	tag := e.old.Tag()
-	samePartition := tag&manyPartitions != manyPartitions && int32(tag&manyPartitions) == m.Partition
-	if taken && samePartition && tag&readTag == 0 && m.Rank == snapshotter.RankChange {
+	if taken && orderedByOffset(e.old, m) {
 		return true, nil
 	}
-	f := l.facts(e.old.Segment())
-	byOffset := samePartition && tag&readTag == 0 && m.Rank == snapshotter.RankChange
-	if !byOffset && f.below(m) {
+	if l.newerByFile(e.old, m) {
 		return true, nil
 	}
 	meta, known, err := l.lookUp(e.old, m)
@@ -198,6 +194,18 @@ func (l *Lane) fresh(e *entry, m snapshotter.Meta, taken bool) (bool, error) {
 		e.meta, e.known = meta, true
 	}
 	return l.newer(m, meta), nil
+}
+
+// orderedByOffset reports that a row and a change are of one partition, and no reads.
+func orderedByOffset(ref upsert.Ref, m snapshotter.Meta) bool {
+	tag := ref.Tag()
+	samePartition := tag&manyPartitions != manyPartitions && int32(tag&manyPartitions) == m.Partition
+	return samePartition && tag&readTag == 0 && m.Rank == snapshotter.RankChange
+}
+
+// newerByFile reports that a change is newer than a row by what is known of the row's file.
+func (l *Lane) newerByFile(ref upsert.Ref, m snapshotter.Meta) bool {
+	return !orderedByOffset(ref, m) && l.facts(ref.Segment()).below(m)
 }
 
 // newer is the order of changes, by what the batch holds.

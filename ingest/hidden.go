@@ -115,11 +115,15 @@ func (l *Lane) facts(segment uint32) facts {
 // lookUp reads where a live row of the table stands, to be compared with by. known
 // tells that this holds for whatever it is compared with.
 func (l *Lane) lookUp(ref upsert.Ref, by snapshotter.Meta) (m snapshotter.Meta, known bool, err error) {
-	rows, err := l.writer.ReadRows(l.ctx, []upsert.Ref{ref}, Hidden)
-	if err != nil {
-		return snapshotter.Meta{}, false, fmt.Errorf("look up a row's position: %w", err)
+	cells := l.rowsAhead.of(l.writer, ref)
+	if cells == nil {
+		rows, err := l.writer.ReadRows(l.ctx, []upsert.Ref{ref}, Hidden)
+		if err != nil {
+			return snapshotter.Meta{}, false, fmt.Errorf("look up a row's position: %w", err)
+		}
+		cells = rows[0]
 	}
-	if m, ok := metaOf(rows[0]); ok {
+	if m, ok := metaOf(cells); ok {
 		return m, true, nil
 	}
 	m, known = l.lostMeta(l.writer.Path(ref.Segment()), ref.Tag(), by)

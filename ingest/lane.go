@@ -100,6 +100,7 @@ type Lane struct {
 	// and takingOf the chunk's; the others are memory for the next chunk.
 	taking    *lookedUp
 	takingOf  *ahead
+	rowsAhead rowsAhead // while held changes are released
 	keysAhead []string
 	refsAhead []upsert.Ref
 

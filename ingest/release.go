@@ -63,31 +63,43 @@ func (l *Lane) release() error {
 	if l.batch.records == 0 {
 		l.since = time.Now()
 	}
+	defer func() { l.rowsAhead = rowsAhead{} }()
+	var list []heldChange
 	for {
-		e, file, err := reader.Next()
-		if err != nil {
-			return fmt.Errorf("table %s: %w", l.o.Name, err)
-		}
-		if e == nil {
-			break
-		}
-		dead := len(l.batch.dead)
-		if err := l.applyHeld(e); err != nil {
-			return l.describe(e.Record, err)
-		}
-		l.settleAgain(e.Record, dead)
-		at := slices.IndexFunc(l.p.Held, func(f drift.File) bool { return f.Key == file })
-		l.p.Held[at].Applied++
-		l.p.Totals.Held--
-		l.batch.records++
-		l.batch.bytes += int64(len(e.Record.Key) + len(e.Record.Value))
-		if l.batchFull() {
-			if err := l.flush(); err != nil {
+		var failed error
+		list, failed = nextHeld(reader, list)
+		l.lookAheadHeld(list)
+		for _, h := range list {
+			if err := l.releaseOne(h); err != nil {
 				return err
 			}
 		}
+		if failed != nil {
+			return fmt.Errorf("table %s: %w", l.o.Name, failed)
+		}
+		if len(list) == 0 {
+			break
+		}
 	}
 	l.p.Held = slices.DeleteFunc(l.p.Held, func(f drift.File) bool { return f.Applied >= f.Count })
+	return nil
+}
+
+// releaseOne applies a held change, and commits a batch that is full.
+func (l *Lane) releaseOne(h heldChange) error {
+	e, dead := h.entry, len(l.batch.dead)
+	if err := l.applyHeld(e); err != nil {
+		return l.describe(e.Record, err)
+	}
+	l.settleAgain(e.Record, dead)
+	at := slices.IndexFunc(l.p.Held, func(f drift.File) bool { return f.Key == h.file })
+	l.p.Held[at].Applied++
+	l.p.Totals.Held--
+	l.batch.records++
+	l.batch.bytes += int64(len(e.Record.Key) + len(e.Record.Value))
+	if l.batchFull() {
+		return l.flush()
+	}
 	return nil
 }
 

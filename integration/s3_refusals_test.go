@@ -103,8 +103,8 @@ func TestS3Refusals(t *testing.T) {
 		{"https to http", address, []string{"GSCD_S3_ENDPOINT=https" + strings.TrimPrefix(g.url, "http")}, 1, "speaks no TLS: write http:// in s3.endpoint"},
 		{"http to https", address, []string{"GSCD_S3_ENDPOINT=http" + strings.TrimPrefix(secure.URL, "https")}, 1, "speaks TLS: write https:// in s3.endpoint"},
 		{"authority", address, []string{"GSCD_S3_ENDPOINT=" + secure.URL}, 1, "the certificate of " + secure.URL + " is not to be trusted: have s3.ca_file"},
-		{"no authority", address, []string{"GSCD_S3_CA_FILE=" + ca}, 1, "s3.ca_file: " + ca + " has no certificate"},
-		{"no file of it", address, []string{"GSCD_S3_CA_FILE=/nonexistent/ca.pem"}, 1, "s3.ca_file: open /nonexistent/ca.pem: no such file"},
+		{"no authority", address, []string{"GSCD_S3_ENDPOINT=" + secure.URL, "GSCD_S3_CA_FILE=" + ca}, 1, "s3.ca_file: " + ca + " has no certificate"},
+		{"no file of it", address, []string{"GSCD_S3_ENDPOINT=" + secure.URL, "GSCD_S3_CA_FILE=/nonexistent/ca.pem"}, 1, "s3.ca_file: open /nonexistent/ca.pem: no such file"},
 	} {
 		for command, args := range commands {
 			t.Run(c.name+", "+command, func(t *testing.T) { refused(t, args(c.address), c.environment, c.code, c.says) })

@@ -204,3 +204,14 @@ func TestOneDayHasNothingSealed(t *testing.T) {
 		}
 	}
 }
+
+// What is held for the next day is compared with rows of the table, which are read together:
+// a request a row and column would be thousands a midnight.
+func TestHeldChangesAreComparedTogether(t *testing.T) {
+	s := small(t, "catch-up")
+	s.Params.Rows, s.Params.Events, s.Params.Days, s.Batch, s.Batches = 600_000, 40_000, 3, 5000, 8
+	r := perform(t, s)
+	if most := 60 * int(r.Seals); !r.Checked || r.Seals != 2 || r.Requests.Get > most {
+		t.Errorf("%d seals took %d requests, at most %d are expected: %+v", r.Seals, r.Requests.Get, most, r)
+	}
+}

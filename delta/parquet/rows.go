@@ -43,15 +43,26 @@ func (f *File) Rows(ctx context.Context, columns []Column, rows []int64) ([][]sc
 			to++
 		}
 		if to > at {
-			for c, b := range bound {
-				if err := ctx.Err(); err != nil {
+			for c := 0; c < len(bound); {
+				whole, columns, err := f.wholeChunks(g, bound[c:], start, rows[at:to])
+				if err != nil {
 					return nil, err
 				}
-				if b.node == nil {
-					continue
-				}
-				if err := f.pick(g, b, start, rows[at:to], result[at:to], c); err != nil {
-					return nil, fmt.Errorf("row group %d: column %q: %w", g, b.node.name, err)
+				for _, b := range bound[c : c+columns] {
+					if err := ctx.Err(); err != nil {
+						return nil, err
+					}
+					switch {
+					case b.node == nil:
+					case whole[b.node.index] != nil:
+						err = pickFrom(b, f.chunk(g, b.node, whole), start, rows[at:to], result[at:to], c)
+					default:
+						err = f.pick(g, b, start, rows[at:to], result[at:to], c)
+					}
+					if err != nil {
+						return nil, fmt.Errorf("row group %d: column %q: %w", g, b.node.name, err)
+					}
+					c++
 				}
 			}
 		}
@@ -60,18 +71,42 @@ func (f *File) Rows(ctx context.Context, columns []Column, rows []int64) ([][]sc
 	return result, nil
 }
 
+// Bounds of chunks that are read whole, in bytes: a small one always is, for several that lie
+// side by side are one request; and how much of them is in memory at once.
+const (
+	smallChunk    = 64 << 10
+	wholeTogether = 4 << 20
+)
+
+// wholeChunks reads, of the first columns, the chunks that are read whole: those without a
+// page index, small ones, and those in which the rows lie in many pages. It tells how many
+// columns that are.
+func (f *File) wholeChunks(group int, bound []boundColumn, start int64, rows []int64) (data map[int]*chunkData, columns int, err error) {
+	var whole []boundColumn
+	for together := int64(0); columns < len(bound) && together < wholeTogether; columns++ {
+		b := bound[columns]
+		if b.node == nil {
+			continue
+		}
+		pages := f.usablePages(group, b.node)
+		_, size := chunkRange(&f.meta.RowGroups[group].Columns[b.node.index].MetaData)
+		if len(pages) == 0 || size <= smallChunk || manyPages(pages, start, rows) {
+			whole = append(whole, b)
+			together += size
+		}
+	}
+	if len(whole) == 0 {
+		return nil, columns, nil
+	}
+	data, err = f.chunks(group, whole, nil)
+	return data, columns, err
+}
+
 // pick reads the cells of one column in rows of one row group, which begins at
-// row start of the file.
+// row start of the file, page by page.
 func (f *File) pick(group int, b boundColumn, start int64, rows []int64, result [][]schema.Value, column int) error {
 	chunk := &f.meta.RowGroups[group].Columns[b.node.index]
 	pages := f.usablePages(group, b.node)
-	if len(pages) == 0 || manyPages(pages, start, rows) {
-		data, err := f.chunks(group, []boundColumn{b}, nil)
-		if err != nil {
-			return err
-		}
-		return pickFrom(b, f.chunk(group, b.node, data), start, rows, result, column)
-	}
 	dictionary, err := f.dictionary(chunk, b.node, pages[0].Offset)
 	if err != nil {
 		return err
