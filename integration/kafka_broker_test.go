@@ -102,6 +102,7 @@ func startBroker(t testing.TB) *broker {
 	}
 	var id [16]byte
 	rand.Read(id[:])
+	id[0] &= 0x7f // its text must not begin with a hyphen, which makes it an option
 	args := b.java("kafka.tools.StorageTool", "format", "-t", base64.RawURLEncoding.EncodeToString(id[:]), "-c", b.file("server.properties"))
 	for _, mechanism := range []string{"SCRAM-SHA-256", "SCRAM-SHA-512"} {
 		args = append(args, "--add-scram", fmt.Sprintf("%s=[name=%s,password=%s]", mechanism, brokerUser, brokerPassword))

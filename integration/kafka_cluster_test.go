@@ -56,6 +56,7 @@ func startQuorum(t testing.TB) (*quorum, *broker) {
 	}
 	var id [16]byte
 	rand.Read(id[:])
+	id[0] &= 0x7f // its text must not begin with a hyphen, which makes it an option
 	for i := range 3 {
 		b := &broker{t: t, dir: t.TempDir(), address: ports[i], heap: "256m"}
 		properties := fmt.Sprintf(clusterProperties, i+1, strings.Join(voters, ","), b.address, ports[3+i], b.dir)
