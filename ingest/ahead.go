@@ -1,6 +1,8 @@
 package ingest
 
 import (
+	"slices"
+
 	"github.com/gscd-io/gscd/delta/schema"
 	"github.com/gscd-io/gscd/delta/upsert"
 	"github.com/gscd-io/gscd/ingest/change"
@@ -31,23 +33,15 @@ type lookedUp struct {
 // says more than that, such as that a key is bad, is left to be found in turn.
 func (l *Lane) lookAhead(c *chunk) {
 	index := l.writer.Index()
-	if c.ahead.changes = c.ahead.changes[:0]; index.Len() < l.o.lookAheadFrom || l.o.Append || len(l.key) == 0 {
+	if c.ahead.changes = c.ahead.changes[:0]; index.Len() < l.o.lookAheadFrom || l.o.Append || !l.keysAreTyped() {
 		return
-	}
-	for _, t := range l.keyTypes {
-		if t.Primitive == schema.Unknown { // the first change that has a value settles it
-			return
-		}
 	}
 	keys := l.keysAhead[:0]
 	for i := range c.records {
 		var f lookedUp
 		if i >= c.at && c.errs[i] == nil && c.records[i].Oversize == 0 {
-			switch ch := &c.changes[i]; ch.Op {
-			case change.Insert, change.Update, change.Delete, change.Read:
-				if old, new, rej := l.keys(ch, 0, 0); rej == nil {
-					f = lookedUp{known: true, old: old, new: new}
-				}
+			if old, new, ok := l.rowKeys(&c.changes[i]); ok {
+				f = lookedUp{known: true, old: old, new: new}
 			}
 		}
 		for _, key := range [...]string{f.old, f.new} {
@@ -70,6 +64,24 @@ func (l *Lane) lookAhead(c *chunk) {
 		}
 	}
 	clear(keys)
+}
+
+// keysAreTyped reports whether the types of the key's columns are settled: by the first change
+// that has a value of each.
+func (l *Lane) keysAreTyped() bool {
+	unknown := func(t schema.Type) bool { return t.Primitive == schema.Unknown }
+	return len(l.key) > 0 && !slices.ContainsFunc(l.keyTypes, unknown)
+}
+
+// rowKeys is keys, of a change that is looked at ahead: not ok where it is none of a row, or its
+// keys are bad.
+func (l *Lane) rowKeys(c *change.Change) (old, new string, ok bool) {
+	switch c.Op {
+	case change.Insert, change.Update, change.Delete, change.Read:
+		old, new, rej := l.keys(c, 0, 0) // only the keys of append mode have partition and offset
+		return old, new, rej == nil
+	}
+	return "", "", false
 }
 
 // keysOf is keys, for the change that is being taken.

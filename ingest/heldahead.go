@@ -57,13 +57,8 @@ func (a *rowsAhead) of(w *upsert.Writer, ref upsert.Ref) []schema.Value {
 func (l *Lane) lookAheadHeld(list []heldChange) {
 	index := l.writer.Index()
 	l.rowsAhead = rowsAhead{}
-	if index.Len() == 0 || len(l.key) == 0 {
+	if index.Len() == 0 || l.o.Append || !l.keysAreTyped() {
 		return
-	}
-	for _, t := range l.keyTypes {
-		if t.Primitive == schema.Unknown {
-			return
-		}
 	}
 	arena := &change.Arena{}
 	var keys []string
@@ -78,13 +73,8 @@ func (l *Lane) lookAheadHeld(list []heldChange) {
 		} else if err != nil {
 			continue
 		}
-		switch c.Op {
-		case change.Insert, change.Update, change.Delete, change.Read:
-		default:
-			continue
-		}
-		old, new, rej := l.keys(&c, h.entry.Meta.Partition, h.entry.Meta.Offset)
-		if rej != nil {
+		old, new, ok := l.rowKeys(&c)
+		if !ok {
 			continue
 		}
 		for _, key := range [...]string{old, new} {

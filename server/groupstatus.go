@@ -172,14 +172,18 @@ func groupRecord(v group.View, answers map[string]peerAnswer) output.Record {
 }
 
 func groupHead(v group.View) output.Record {
-	var away any
-	if v.Away != nil {
-		away = fmt.Sprintf("the coordinator does not answer, since %s: %v", rfc3339(v.AwaySince), v.Away)
-	}
 	return output.Record{
 		{Name: "group", Value: v.Group}, {Name: "member", Value: textOrNil(v.Member)}, {Name: "leader", Value: textOrNil(v.Leader)},
-		{Name: "generation", Value: v.Generation}, {Name: "joined", Value: v.Joined}, {Name: "error", Value: away},
+		{Name: "generation", Value: v.Generation}, {Name: "joined", Value: v.Joined}, {Name: "error", Value: textOrNil(coordinatorAway(v))},
 	}
+}
+
+// coordinatorAway says since when the coordinator does not answer, and why; "" where it does.
+func coordinatorAway(v group.View) string {
+	if v.Away == nil {
+		return ""
+	}
+	return fmt.Sprintf("the coordinator does not answer, since %s: %v", rfc3339(v.AwaySince), v.Away)
 }
 
 func (p *peerAnswer) of(table string) *TableStanding {

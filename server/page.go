@@ -138,8 +138,9 @@ func (s *Server) pageView(title string) *pageView {
 	for _, n := range gate.inside {
 		running += n
 	}
+	members, away := s.group()
 	return &pageView{
-		Title: title, Version: s.o.Build["version"], Started: rfc3339(s.started), Now: rfc3339(time.Now()), Members: s.members(), CoordinatorAway: s.coordinatorAway(),
+		Title: title, Version: s.o.Build["version"], Started: rfc3339(s.started), Now: rfc3339(time.Now()), Members: members, CoordinatorAway: away,
 		Memory: fmt.Sprintf("%s of %s", mebibytes(used), mebibytes(limit)),
 		Tasks:  fmt.Sprintf("%d of %d run, %d wait", running, gate.limit, gate.waiting),
 	}
@@ -148,10 +149,11 @@ func (s *Server) pageView(title string) *pageView {
 // maxMemberTables bounds the names of tables that are shown of a process.
 const maxMemberTables = 50
 
-// members are the processes that share the tables, nil where this one is alone.
-func (s *Server) members() (out []memberView) {
+// group gives the processes that share the tables, none where this one is alone, and away as
+// coordinatorAway says it.
+func (s *Server) group() (out []memberView, away string) {
 	if s.o.Group == nil {
-		return nil
+		return nil, ""
 	}
 	v := s.o.Group.View()
 	for _, m := range v.Members {
@@ -173,19 +175,7 @@ func (s *Server) members() (out []memberView) {
 		}
 		out = append(out, memberView{Name: m.Name, Address: m.Address, State: state, Tables: strings.Join(tables, ", "), Self: m.Name == v.Member})
 	}
-	return out
-}
-
-// coordinatorAway says that the group's coordinator does not answer; "" where it does.
-func (s *Server) coordinatorAway() string {
-	if s.o.Group == nil {
-		return ""
-	}
-	v := s.o.Group.View()
-	if v.Away == nil {
-		return ""
-	}
-	return fmt.Sprintf("since %s: %v", rfc3339(v.AwaySince), v.Away)
+	return out, coordinatorAway(v)
 }
 
 // marks are the letters of states.

@@ -88,11 +88,7 @@ func advertised(cfg *config.Config) (string, error) {
 			return "", fmt.Errorf("this host has no name: set scale_out.advertise: %w", err)
 		}
 	}
-	scheme := "http"
-	if cfg.HTTP.TLS != nil {
-		scheme = "https"
-	}
-	return scheme + "://" + net.JoinHostPort(host, port), nil
+	return processScheme(cfg) + "://" + net.JoinHostPort(host, port), nil
 }
 
 // asker asks the other processes of the group.
